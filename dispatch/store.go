@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"github.com/google/uuid"
@@ -27,26 +26,18 @@ type Store interface {
 type Admitter interface {
 	// Admit decides all admissions of a batch, in order; verdicts[i] answers batch.Admissions[i]. Duplicates within one batch are
 	// answered as such. Called again with the same tokens it answers as the first call would have.
-	Admit(ctx context.Context, batch AdmitBatch) ([]intents.Verdict, error)
+	Admit(ctx context.Context, batch intents.AdmitBatch) ([]intents.Verdict, error)
 	// Refuse stores refusals; a refusal whose ID is stored already is left alone. The stored refusals become events.
 	Refuse(ctx context.Context, refusals []intents.Refusal) error
 	// Clock returns the database's clock.
 	Clock(ctx context.Context) (time.Time, error)
 }
 
-// AdmitBatch is one statement's worth of admissions.
-type AdmitBatch struct {
-	Admissions []intents.Admission
-	Batch      uuid.UUID     // names the claim batch of those with ClaimNow
-	Owner      string        // claims them
-	Lease      time.Duration // of those claims
-}
-
 // Queue hands out claims and takes settlements.
 type Queue interface {
 	// Claim claims up to n due intents of the channel. Token is drawn once per wish: a Claim whose reply was lost is called
 	// again with the same token and returns what it got, as far as the lease still stands.
-	Claim(ctx context.Context, req ClaimRequest) ([]intents.Claim, error)
+	Claim(ctx context.Context, req intents.ClaimRequest) ([]intents.Claim, error)
 	// Settle writes settlements, each only where the claim's generation and owner still hold the intent in SENDING, and
 	// forgets the given claim batches, whose intents are all settled. results[i] answers settlements[i]. A settlement that was
 	// already written by an earlier call is answered as written.
@@ -54,16 +45,6 @@ type Queue interface {
 	// Witness records the outcome of a claim that is no longer ours as evidence, and settles the intent where the evidence is
 	// definite (see intents.Testimony).
 	Witness(ctx context.Context, settlement intents.Settlement) (intents.Settled, error)
-}
-
-// ClaimRequest asks for claims of one channel.
-type ClaimRequest struct {
-	Channel  string
-	KeyScope string // of the channel's contract: noted with a first use
-	Owner    string
-	Lease    time.Duration
-	N        int
-	Token    uuid.UUID
 }
 
 // Patrol looks after what nobody holds. Its methods may run in every dispatcher at once.
@@ -80,18 +61,7 @@ type Patrol interface {
 	// Resume ends a pause.
 	Resume(ctx context.Context, channel string) error
 	// ChannelStates returns the stored state of every channel that has one.
-	ChannelStates(ctx context.Context) ([]ChannelState, error)
-}
-
-// ChannelState is what all dispatchers share about a channel.
-type ChannelState struct {
-	Channel     string
-	Paused      bool // now, by the database's clock
-	PausedUntil time.Time
-	Code        string
-	Reason      string
-	Since       time.Time
-	KeyScope    string
+	ChannelStates(ctx context.Context) ([]intents.ChannelState, error)
 }
 
 // Directory answers producers.
@@ -108,15 +78,9 @@ type Outbox interface {
 	// OnDuty takes or renews a duty for owner; false while another holds it.
 	OnDuty(ctx context.Context, duty, owner string, lease time.Duration) (bool, error)
 	// Events returns the oldest rows of the outbox.
-	Events(ctx context.Context, limit int) ([]EventRow, error)
+	Events(ctx context.Context, limit int) ([]intents.EventRow, error)
 	// Forget deletes rows that are on the broker.
 	Forget(ctx context.Context, rows []int64) error
-}
-
-// EventRow is one row of the outbox: the events of one statement, at most one per intent. Each is the JSON of a wire.Event.
-type EventRow struct {
-	ID     int64
-	Events []json.RawMessage
 }
 
 // policies derives the policy of every registered channel.
