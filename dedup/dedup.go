@@ -7,11 +7,8 @@ package dedup
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"time"
+	"hash"
 )
-
-// Key is a domain fact in the grammar `kind:entity[:qualifier …]`; make it with ParseKey.
-type Key string
 
 // Identity is the identity of one effect: at most one intent exists for it.
 type Identity struct {
@@ -28,26 +25,46 @@ type Fact [16]byte
 // Fact returns the fact that the identity is a revision of.
 func (id Identity) Fact() Fact {
 	h := sha256.New()
-	for _, part := range []string{"onebell fact v1", id.Caller, id.Channel, string(id.Key)} {
+	writeParts(h, "onebell fact v1", id.Caller, id.Channel, string(id.Key))
+	return Fact(h.Sum(nil)[:16])
+}
+
+// writeParts writes each part behind its length, so that two different lists never give the same bytes.
+func writeParts(h hash.Hash, parts ...string) {
+	for _, part := range parts {
 		var n [4]byte
 		binary.BigEndian.PutUint32(n[:], uint32(len(part)))
 		h.Write(n[:])
 		h.Write([]byte(part))
 	}
-	return Fact(h.Sum(nil)[:16])
 }
 
-// Meaning is what a request says, apart from its identity: two requests of one identity with different meanings are a conflict.
-// Recipient is in the channel's normal form, Content in canonical JSON, OccurredAt in UTC microseconds.
-type Meaning struct {
-	Recipient  string
-	Content    []byte
-	CollapseID string
-	OccurredAt time.Time
+// InputError says what is wrong with something a producer wrote. Message is a sentence that says what to do; neither it nor
+// Field ever holds the value.
+type InputError struct {
+	Code    string // one of the codes below
+	Field   string // "key", "content.data.items[2]" …; "" for the whole text
+	Message string
 }
 
-// Fingerprint is a versioned digest of a Meaning. Fingerprints of different versions cannot be compared.
-type Fingerprint struct {
-	Version uint8
-	Sum     [32]byte
+// Error joins code, field and sentence; it is safe to log.
+func (e *InputError) Error() string {
+	if e.Field == "" {
+		return e.Code + ": " + e.Message
+	}
+	return e.Code + ": " + e.Field + ": " + e.Message
 }
+
+// Codes of InputError. They are part of the wire contract (package dispatch/wire lists all codes).
+const (
+	CodeKeyInvalid     = "key_invalid"
+	CodeCallerInvalid  = "caller_invalid"
+	CodeChannelInvalid = "channel_invalid"
+
+	CodeJSONInvalid         = "json_invalid"          // not JSON at all, or something follows it
+	CodeJSONUTF8            = "json_utf8"             // invalid UTF-8, or half of a surrogate pair
+	CodeJSONNUL             = "json_nul"              // U+0000, raw or escaped
+	CodeJSONDuplicateMember = "json_duplicate_member" // one object names a member twice
+	CodeJSONNumber          = "json_number"           // a number that a double cannot hold
+	CodeJSONDepth           = "json_depth"            // nested deeper than MaxDepth
+)
