@@ -11,11 +11,21 @@ type Filter struct {
 	Caller, Channel, Key string
 	Revision             *int32
 	State                State
-	RecipientHash        []byte // keyed hash of the recipient's normal form
+	RecipientHashes      [][]byte // keyed hashes of the forms that the recipient may have been given in; any of them
 	ProviderID           string
 	Since, Until         time.Time // of creation: Since ≤ created_at < Until
 	Before               uuid.UUID // cursor: only intents older than this one
-	Limit                int       // 1 … 500
+	Limit                int       // 1 … MaxPage
+}
+
+// MaxPage bounds a page of any list.
+const MaxPage = 500
+
+// Page is one page of intents, newest first. It may be short, or even empty, and still not be the last one: a filter that no
+// index serves looks at a bounded number of intents at a time.
+type Page struct {
+	Intents []Intent
+	Next    uuid.UUID // Filter.Before of the next page; zero: there is nothing older
 }
 
 // RefusalFilter selects refusals; zero members do not restrict. Results are newest first.
@@ -23,8 +33,9 @@ type RefusalFilter struct {
 	Caller, Channel, Key, Code string
 	Verdict                    VerdictKind
 	Since, Until               time.Time
-	Before                     uuid.UUID // cursor
-	Limit                      int
+	BeforeAt                   time.Time // cursor, with Before: the instant and
+	Before                     uuid.UUID // the id of the last refusal seen
+	Limit                      int       // 1 … MaxPage
 }
 
 // Record is an intent with everything that is known of it, each list oldest first.
