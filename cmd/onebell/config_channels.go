@@ -1,0 +1,150 @@
+package main
+
+import (
+	"net/mail"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/onebell/onebell/channels"
+)
+
+// channelEnv is the variables of one channel type, read for one instance.
+type channelEnv interface {
+	// settings returns the limits that every type has.
+	settings() channels.Settings
+	// secretFiles lists the secrets that may stand in files; prefix begins the names of the instance's variables.
+	secretFiles(prefix string) []secretFile
+	// check adds what is wrong with the variables.
+	check(prefix string, p *problems)
+	// build makes the channel of the named instance.
+	build(name string, d channelDeps) (channels.Channel, error)
+}
+
+// Limits are the variables that every channel type has. It is exported because envconfig does not look into an embedded struct
+// that is not.
+type Limits struct {
+	Concurrency count `default:"16" desc:"simultaneous sends"`
+	Timeout     span  `default:"30s" desc:"longest attempt, from its first byte to its last"`
+	Rate        rate  `desc:"sends per second; no limit when unset"`
+	MaxAttempts count `split_words:"true" default:"50" desc:"attempts before an intent ends as exhausted"`
+	MaxAge      span  `split_words:"true" default:"24h" desc:"time after admission (or not_before) when retrying ends"`
+	OnUnknown   word  `split_words:"true" default:"resend" desc:"replaceable channels: resend or hold after an ambiguous send"`
+}
+
+func (l *Limits) settings() channels.Settings {
+	return channels.Settings{
+		Concurrency: int(l.Concurrency), Rate: float64(l.Rate), MaxAttempts: int(l.MaxAttempts),
+		MaxAge: time.Duration(l.MaxAge), OnUnknown: channels.OnUnknown(l.OnUnknown),
+	}
+}
+
+// Ranges of the limits.
+const (
+	maxConcurrency = 1024
+	maxTimeout     = 15 * time.Minute
+)
+
+func (l *Limits) checkLimits(prefix string, p *problems) {
+	if l.Concurrency > maxConcurrency {
+		p.add(prefix+"_CONCURRENCY", "is out of range; use 1 to 1024")
+	}
+	if d := time.Duration(l.Timeout); d < 100*time.Millisecond || d > maxTimeout {
+		p.add(prefix+"_TIMEOUT", "is out of range; use 100ms to 15m")
+	}
+	oneOf(p, prefix+"_ON_UNKNOWN", string(l.OnUnknown), string(channels.OnUnknownResend), string(channels.OnUnknownHold))
+}
+
+// smtpEnv is the variables of type smtp.
+type smtpEnv struct {
+	Limits
+	Addr              hostPort `desc:"mail server, as in mail.example.org:587; required"`
+	From              word     `desc:"sender of every mail; required"`
+	Username          word     `desc:"login; none when unset"`
+	Password          secret   `desc:"password of the login"`
+	PasswordFile      filePath `split_words:"true" desc:"file that holds the password"`
+	TLS               word     `default:"mandatory" desc:"mandatory, opportunistic or none"`
+	Hello             word     `desc:"name given in EHLO; this host's name when unset"`
+	IdempotencyHeader word     `split_words:"true" desc:"header in which the relay takes a key that it deduplicates on; makes the channel keyed"`
+	KeyWindow         span     `split_words:"true" desc:"how long the relay remembers a key; required with IDEMPOTENCY_HEADER"`
+}
+
+func (e *smtpEnv) secretFiles(prefix string) []secretFile {
+	return []secretFile{{prefix + "_PASSWORD", &e.Password, e.PasswordFile}}
+}
+
+func (e *smtpEnv) check(prefix string, p *problems) {
+	e.checkLimits(prefix, p)
+	oneOf(p, prefix+"_TLS", string(e.TLS), "mandatory", "opportunistic", "none")
+	if e.Addr == "" {
+		p.add(prefix+"_ADDR", "is required; name the mail server, as in mail.example.org:587")
+	}
+	if e.From == "" {
+		p.add(prefix+"_FROM", "is required; set the sender's address")
+	} else if a, err := mail.ParseAddress(string(e.From)); err != nil || !strings.Contains(a.Address, "@") {
+		p.add(prefix+"_FROM", "is not a mail address; write it as in receipts@example.org")
+	}
+	if (e.Username == "") != (e.Password.value == "") {
+		p.add(prefix+"_USERNAME", "and _PASSWORD go together; set both or neither")
+	}
+	if e.TLS == "none" && e.Password.value != "" {
+		p.add(prefix+"_TLS", "is none, which would send the password in the clear; use mandatory")
+	}
+	if (e.IdempotencyHeader == "") != (e.KeyWindow == 0) {
+		p.add(prefix+"_IDEMPOTENCY_HEADER", "and _KEY_WINDOW go together; set both if the relay deduplicates on a header, else neither")
+	}
+}
+
+// webhookEnv is the variables of type webhook.
+type webhookEnv struct {
+	Limits
+	Dedup             word     `default:"none" desc:"what receivers deduplicate on: none, idempotency-key or webhook-id"`
+	KeyWindow         span     `split_words:"true" desc:"how long receivers remember a key; required unless DEDUP is none"`
+	SigningSecret     secret   `split_words:"true" desc:"Standard Webhooks secret (whsec_ and base64); several with blanks between them while rotating"`
+	SigningSecretFile filePath `split_words:"true" desc:"file that holds the signing secret"`
+	AllowPrivate      list     `split_words:"true" desc:"private networks (CIDR) that hooks may reach; none when unset"`
+	LookupURL         word     `split_words:"true" desc:"where to ask what became of a key; no look-up when unset"`
+}
+
+func (e *webhookEnv) secretFiles(prefix string) []secretFile {
+	return []secretFile{{prefix + "_SIGNING_SECRET", &e.SigningSecret, e.SigningSecretFile}}
+}
+
+func (e *webhookEnv) check(prefix string, p *problems) {
+	e.checkLimits(prefix, p)
+	oneOf(p, prefix+"_DEDUP", string(e.Dedup), "none", "idempotency-key", "webhook-id")
+	if (e.Dedup == "none") != (e.KeyWindow == 0) {
+		p.add(prefix+"_KEY_WINDOW", "and _DEDUP go together; say how long receivers remember a key, or set _DEDUP to none and unset it")
+	}
+	if _, err := networks(e.AllowPrivate); err != nil {
+		p.add(prefix+"_ALLOW_PRIVATE", "has an item that is not a network; write networks as in 10.1.0.0/16")
+	}
+	if e.LookupURL != "" {
+		if u, err := url.Parse(string(e.LookupURL)); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
+			p.add(prefix+"_LOOKUP_URL", "is not an http(s) address")
+		}
+	}
+}
+
+func networks(items list) ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	for _, item := range items {
+		n, err := netip.ParsePrefix(item)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, n.Masked())
+	}
+	return out, nil
+}
+
+// sandboxEnv is the variables of type sandbox.
+type sandboxEnv struct {
+	Limits
+	KeyWindow span `split_words:"true" default:"24h" desc:"how long the sandbox says that it remembers a key"`
+}
+
+func (e *sandboxEnv) secretFiles(string) []secretFile { return nil }
+
+func (e *sandboxEnv) check(prefix string, p *problems) { e.checkLimits(prefix, p) }
