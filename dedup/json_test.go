@@ -34,6 +34,7 @@ func TestCheckJSONRefuses(t *testing.T) {
 		"B1 lone high surrogate":        {`{"a":"\ud800"}`, CodeJSONUTF8, "a"},
 		"lone low surrogate":            {`{"a":"\udc00"}`, CodeJSONUTF8, "a"},
 		"high before letter":            {`{"a":"\ud800\u0041"}`, CodeJSONUTF8, "a"},
+		"high before private use":       {`{"a":"\ud800\ue000"}`, CodeJSONUTF8, "a"},
 		"high before high":              {`{"a":"\ud83d\ud83d\ude00"}`, CodeJSONUTF8, "a"},
 		"W4h same member twice":         {`{"a":1,"a":2}`, CodeJSONDuplicateMember, "a"},
 		"W4h same value twice":          {`{"a":1,"a":1}`, CodeJSONDuplicateMember, "a"},
@@ -70,7 +71,7 @@ func TestCheckJSONPasses(t *testing.T) {
 	for _, in := range []string{
 		`{}`, `[]`, `null`, `true`, `false`, `0`, `-0`, `""`, ` {"a" : [ 1 , 2 ] } `, deep,
 		`9007199254740991`, `-9007199254740991`, `9007199254740991.0`, `1e15`, `0.1`, `0.10000000000000001`, `100`, `1.50`, `5e-324`,
-		`{"a":{"a":{"a":1}}}`, `[{"a":1},{"a":1}]`, `"\ud83d\ude00"`, `"😀 \\u0000 \"{["`, `{"\\":"\\"}`,
+		`{"a":{"a":{"a":1}}}`, `[{"a":1},{"a":1}]`, `"\ud83d\ude00"`, `"\"` + strings.Repeat("[", MaxDepth+1) + `"`, `"😀 \\u0000 \"{["`, `{"\\":"\\"}`,
 	} {
 		if err := CheckJSON([]byte(in)); err != nil {
 			t.Errorf("%s refused: %v", in, err)

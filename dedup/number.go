@@ -34,8 +34,8 @@ func faithful(text string) bool {
 		return false
 	}
 	digits := significant(text)
-	if f == 0 || digits == "" {
-		return digits == ""
+	if digits == "" {
+		return true // zero, however it is written
 	}
 	printed := significant(strconv.FormatFloat(f, 'e', len(digits)-1, 64))
 	return strings.TrimRight(printed, "0") == strings.TrimRight(digits, "0")
