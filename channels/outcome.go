@@ -45,8 +45,9 @@ const (
 )
 
 // Outcome is how one attempt ended. Make it with the constructors below; the zero value is "unknown".
-// Code and Message come from the provider: Message is cut to MaxMessage bytes and stripped of control characters by
-// the constructors, and adapters must not put recipients or secrets into either.
+// Code and Message come from the provider: the constructors make them valid UTF-8 of one line without control or
+// bidirectional characters and cut them to MaxCode and MaxMessage bytes. Adapters must not put recipients or secrets into
+// either.
 type Outcome struct {
 	result        Result
 	phase         Phase
@@ -56,17 +57,24 @@ type Outcome struct {
 	deadRecipient bool
 }
 
-// MaxMessage bounds a provider's message in an outcome, in bytes.
-const MaxMessage = 512
+// Bounds of what an outcome carries of a provider's words, in bytes.
+const (
+	MaxMessage = 512 // also of the provider's id
+	MaxCode    = 64
+)
 
 // OutcomeAccepted: the provider took it; providerID may be empty when it gave none or its body could not be read.
 func OutcomeAccepted(providerID, code, message string) Outcome {
-	return Outcome{result: Accepted, phase: PhaseReply, providerID: clean(providerID), code: code, message: clean(message)}
+	return Outcome{result: Accepted, phase: PhaseReply, providerID: clean(providerID), code: cleanCode(code), message: clean(message)}
 }
 
-// OutcomeRefused: final.
-func OutcomeRefused(code, message string) Outcome {
-	return Outcome{result: Refused, phase: PhaseReply, code: code, message: clean(message)}
+// OutcomeRefused: final, by a definite reply.
+func OutcomeRefused(code, message string) Outcome { return OutcomeRefusedAt(PhaseReply, code, message) }
+
+// OutcomeRefusedAt: final, and already decided at that phase: on our side (an address that may not be connected to), or by
+// what the provider said before it was asked (it lacks an extension that the message needs).
+func OutcomeRefusedAt(phase Phase, code, message string) Outcome {
+	return Outcome{result: Refused, phase: phase, code: cleanCode(code), message: clean(message)}
 }
 
 // OutcomeDeadRecipient: final, and the recipient's address should not be used again.
@@ -78,22 +86,28 @@ func OutcomeDeadRecipient(code, message string) Outcome {
 
 // OutcomeNotSent: provably nothing happened.
 func OutcomeNotSent(phase Phase, code, message string) Outcome {
-	return Outcome{result: NotSent, phase: phase, code: code, message: clean(message)}
+	return Outcome{result: NotSent, phase: phase, code: cleanCode(code), message: clean(message)}
 }
 
 // OutcomeThrottled: provably nothing happened; wait is what the provider asked for, already clamped, 0 if it did not say.
 func OutcomeThrottled(wait time.Duration, code, message string) Outcome {
-	return Outcome{result: Throttled, phase: PhaseReply, wait: wait, code: code, message: clean(message)}
+	return Outcome{result: Throttled, phase: PhaseReply, wait: wait, code: cleanCode(code), message: clean(message)}
 }
 
 // OutcomeMisconfigured: provably nothing happened; the channel needs mending.
 func OutcomeMisconfigured(phase Phase, code, message string) Outcome {
-	return Outcome{result: Misconfigured, phase: phase, code: code, message: clean(message)}
+	return Outcome{result: Misconfigured, phase: phase, code: cleanCode(code), message: clean(message)}
 }
 
 // OutcomeUnknown: nobody knows.
 func OutcomeUnknown(phase Phase, code, message string) Outcome {
-	return Outcome{result: Unknown, phase: phase, code: code, message: clean(message)}
+	return Outcome{result: Unknown, phase: phase, code: cleanCode(code), message: clean(message)}
+}
+
+// WithWait returns the outcome with what the provider asked to wait, already clamped: a 503 can carry a Retry-After, too.
+func (o Outcome) WithWait(wait time.Duration) Outcome {
+	o.wait = max(wait, 0)
+	return o
 }
 
 // Result returns the kind of the outcome.

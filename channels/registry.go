@@ -1,8 +1,10 @@
 package channels
 
 import (
+	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 )
 
@@ -25,7 +27,7 @@ func NewRegistry(entries ...Entry) (*Registry, error) {
 		if _, ok := r.entries[e.Name]; ok {
 			return nil, fmt.Errorf("channel %q is configured twice; give each instance its own name", e.Name)
 		}
-		if err := e.Channel.Contract().check(); err != nil {
+		if err := e.check(); err != nil {
 			return nil, fmt.Errorf("channel %q: %w", e.Name, err)
 		}
 		r.entries[e.Name] = e
@@ -48,18 +50,58 @@ func (r *Registry) All() []Entry {
 	return out
 }
 
+// instanceName is what fits as a token of a NATS subject; it is the grammar of channel names in requests, too.
+var instanceName = regexp.MustCompile(`^[a-z0-9_-]{1,32}$`)
+
+func (e Entry) check() error {
+	if !instanceName.MatchString(e.Name) {
+		return errors.New("a channel's name is 1 to 32 of a-z, 0-9, _ and -")
+	}
+	if e.Channel == nil {
+		return errors.New("the entry holds no channel")
+	}
+	c := e.Channel.Contract()
+	if err := c.check(); err != nil {
+		return err
+	}
+	if _, ok := e.Channel.(Looker); c.LookUp == LookUpPull && !ok {
+		return errors.New("the contract says look-up by pull, but the channel cannot look up")
+	}
+	return e.Settings.check()
+}
+
 func (c Contract) check() error {
 	switch {
 	case c.KeyFormat == "":
-		return fmt.Errorf("the contract names no key format")
+		return errors.New("the contract names no key format")
 	case c.AttemptTimeout <= 0:
-		return fmt.Errorf("the contract has no attempt timeout")
-	case c.Guarantee == Keyed && (c.KeyField == "" || c.KeyWindow <= 0):
-		return fmt.Errorf("a keyed channel needs a key field and a positive key window (KEY_WINDOW)")
-	case c.Guarantee == Replaceable && (c.CollapseField == "" || c.CollapseFormat == ""):
-		return fmt.Errorf("a replaceable channel needs a collapse field and its format")
+		return errors.New("the attempt timeout must be positive (TIMEOUT)")
 	case c.Guarantee != Keyed && c.Guarantee != Replaceable && c.Guarantee != DuplicateVisible:
 		return fmt.Errorf("unknown guarantee %q", c.Guarantee)
+	case c.Guarantee == Keyed && (c.KeyField == "" || c.KeyWindow <= 0):
+		return errors.New("a keyed channel needs a key field and a positive key window (KEY_WINDOW)")
+	case c.Guarantee == Replaceable && c.CollapseField == "":
+		return errors.New("a replaceable channel needs a collapse field")
+	case (c.CollapseField == "") != (c.CollapseFormat == "") || (c.CollapseField == "") != (c.CollapseScope == CollapseNone):
+		return errors.New("a collapse field, its format and its scope go together")
+	case c.LookUp != LookUpNone && c.LookUp != LookUpPull && c.LookUp != LookUpEvents:
+		return fmt.Errorf("unknown kind of look-up %q", c.LookUp)
+	case c.MaxContentBytes < 0 || c.MinTTL < 0 || c.MaxTTL < 0 || c.MaxTTL > 0 && c.MinTTL > c.MaxTTL:
+		return errors.New("the contract's limits contradict each other")
+	}
+	return nil
+}
+
+func (s Settings) check() error {
+	switch {
+	case s.Concurrency < 1:
+		return errors.New("CONCURRENCY must be at least 1")
+	case s.MaxAttempts < 1:
+		return errors.New("MAX_ATTEMPTS must be at least 1")
+	case s.Rate < 0 || s.MaxAge < 0:
+		return errors.New("RATE and MAX_AGE must not be negative; 0 means no limit")
+	case s.OnUnknown != "" && s.OnUnknown != OnUnknownResend && s.OnUnknown != OnUnknownHold:
+		return fmt.Errorf("unknown ON_UNKNOWN %q; it is resend or hold", s.OnUnknown)
 	}
 	return nil
 }
