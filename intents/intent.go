@@ -61,13 +61,18 @@ const (
 	Refused    VerdictKind = "refused"
 )
 
+// CodeInternal is the code of a Refused verdict that the store gives: the database would not take a value that passed every check
+// before it. Only that admission is refused, its neighbours are not.
+const CodeInternal = "internal"
+
 // Verdict is what admission said of one Admission.
 type Verdict struct {
 	Kind   VerdictKind
-	Intent uuid.UUID // the new intent, or the existing one of that identity; zero for stale and refused
+	Intent uuid.UUID // the new intent, or the existing one of that identity; superseded: the newer one; zero for stale and refused
 	State  State     // its present state
 	Fields []string  // conflict: the members of the meaning that differ
 	Newer  int32     // superseded: the higher revision that stands
+	Code   string    // refused: CodeInternal
 	// Claim is set when the intent was claimed at admission.
 	Claim *Claim
 }

@@ -92,7 +92,8 @@ create table agenda (
     expires_at  timestamptz,
     fact        bytea not null,
     revision    int not null,
-    claim_token uuid
+    generation  int not null,                       -- the intent's, when this was written: an older row speaks of nothing
+    claim_token uuid                                -- leased: the wish that was granted; null for a takeover
 ) with (fillfactor = 70);
 create index agenda_by_channel on agenda (channel, kind, priority, at);
 create index agenda_by_time on agenda (kind, at);
@@ -169,8 +170,17 @@ create table refusals (
 -- Outcome events that are not on the broker yet: one row per statement that made any, so that an event costs no row.
 create table outbox (
     id     bigint generated always as identity primary key,
-    events jsonb not null
+    events json not null                            -- an array; nobody looks into it here
 );
+alter table outbox alter column events set storage external;
+
+-- What an event looks like (a wire.Event). Its id names the intent, the generation and what happened, so it is the same
+-- whenever it is published.
+create function outcome_event(id text, intent text, caller text, channel text, key text, revision int, what text, provider_id text,
+    code text, dead_recipient boolean, admitted boolean) returns json stable parallel safe
+return json_build_object('id', id, 'intent', intent, 'caller', caller, 'channel', channel, 'key', key, 'revision', revision, 'what', what,
+    'at', to_char(now() at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), 'provider_id', provider_id, 'code', code,
+    'dead_recipient', dead_recipient, 'admitted', admitted);
 
 -- Who relays the outbox; one at a time keeps the events of an intent in order.
 create table duties (
@@ -191,4 +201,5 @@ create table channel_states (
 );
 
 -- +goose Down
+drop function outcome_event;
 drop table channel_states, duties, outbox, refusals, evidence, changes, attempts, claim_batches, agenda, contents, intents, keys_older, keys, watermark;
