@@ -79,7 +79,7 @@ func New(t testing.TB) string {
 		t.Fatalf("pgtest: %v", shared.err)
 	}
 	name := "t_" + strings.ReplaceAll(uuid.NewString(), "-", "")
-	exec(t, shared.admin, "create database "+name+" template "+template)
+	exec(t, shared.admin, "create database "+name+" template "+template+" strategy file_copy")
 	t.Cleanup(func() {
 		shared.Lock()
 		defer shared.Unlock()

@@ -1,33 +1,57 @@
 package pgtest
 
 import (
+	"fmt"
+	"log/slog"
 	"os"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/onebell/onebell/migrations"
 )
 
 func TestMain(m *testing.M) { os.Exit(Main(m)) }
 
-func TestDatabasesAreMigratedFreshAndQuick(t *testing.T) {
-	first := New(t) // starts the server
-	begin := time.Now()
-	const n = 5
-	var urls []string
-	for range n {
-		urls = append(urls, New(t))
-	}
-	each := time.Since(begin) / n
-	t.Logf("a fresh database takes %s", each)
-	if each > 250*time.Millisecond { // a wide bound: the machine may be busy
-		t.Errorf("a fresh database takes %s", each)
-	}
+func TestDatabasesAreMigratedAndFresh(t *testing.T) {
+	first := New(t)
 	query(t, first, "insert into duties values ('x', 'y', now())")
-	for _, url := range urls {
-		if got := query(t, url, "select count(*) from duties"); got != int64(0) {
-			t.Errorf("a fresh database has %v rows", got)
+	second := New(t)
+	if got := query(t, second, "select count(*) from duties"); got != int64(0) {
+		t.Errorf("a fresh database has %v rows", got)
+	}
+}
+
+func TestCopyIsCheaperThanMigratingAnew(t *testing.T) {
+	New(t) // starts the server
+	const n = 4
+	begin := time.Now()
+	for range n {
+		New(t)
+	}
+	copied := time.Since(begin) / n
+	begin = time.Now()
+	for i := range n {
+		query(t, shared.pg.URL(), fmt.Sprintf("create database anew%d", i))
+		if _, err := migrations.Up(t.Context(), withDatabase(shared.pg.URL(), fmt.Sprintf("anew%d", i)), slog.New(slog.DiscardHandler)); err != nil {
+			t.Fatal(err)
 		}
+	}
+	anew := time.Since(begin) / n
+	t.Logf("a copy takes %s, migrating anew %s", copied, anew)
+	if copied > anew {
+		t.Errorf("a copy takes %s, migrating anew %s", copied, anew)
+	}
+}
+
+func TestDatabaseIsDroppedWithTheTest(t *testing.T) {
+	var url string
+	t.Run("uses one", func(t *testing.T) { url = New(t); dial(t, url) })
+	conn, err := pgx.Connect(t.Context(), url)
+	if err == nil {
+		_ = conn.Close(t.Context())
+		t.Error("the database outlived its test")
 	}
 }
 
