@@ -166,6 +166,7 @@ create table refusals (
     stream_seq  bigint not null,
     sample      text not null
 );
+create index refusals_by_time on refusals (at, id); -- their ids have no order
 
 -- Outcome events that are not on the broker yet: one row per statement that made any, so that an event costs no row.
 create table outbox (
