@@ -1,0 +1,191 @@
+package main
+
+import (
+	"bufio"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"gopkg.in/yaml.v3"
+)
+
+type composeFile struct {
+	Name     string
+	Services map[string]composeService
+	Volumes  map[string]any
+	Secrets  map[string]struct{ File string }
+}
+
+type composeService struct {
+	Image, Restart string
+	Build          struct{ Context, Dockerfile string }
+	Command        []string
+	ReadOnly       bool     `yaml:"read_only"`
+	CapDrop        []string `yaml:"cap_drop"`
+	SecurityOpt    []string `yaml:"security_opt"`
+	StopGrace      string   `yaml:"stop_grace_period"`
+	Environment    map[string]string
+	Secrets        []string
+	Volumes        []string
+	Ports          []string
+	DependsOn      map[string]struct{ Condition string } `yaml:"depends_on"`
+	Healthcheck    struct {
+		Test     []string
+		Interval string
+		Retries  int
+	}
+}
+
+func compose(t *testing.T) composeFile {
+	t.Helper()
+	f, err := os.Open("../../deploy/compose.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	raw := map[string]any{}
+	if err := yaml.NewDecoder(f).Decode(&raw); err != nil {
+		t.Fatal(err)
+	}
+	delete(raw, "x-onebell") // an extension that the services merge
+	plain, err := yaml.Marshal(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c composeFile
+	dec := yaml.NewDecoder(strings.NewReader(string(plain)))
+	dec.KnownFields(true)
+	if err := dec.Decode(&c); err != nil {
+		t.Fatalf("a key that compose files of this project do not have: %v", err)
+	}
+	return c
+}
+
+func TestComposeIsAWholeInstallation(t *testing.T) {
+	c := compose(t)
+	for _, name := range []string{"nats", "postgres", "mail", "migrate", "onebell"} {
+		if _, ok := c.Services[name]; !ok {
+			t.Fatalf("service %s is missing", name)
+		}
+	}
+	for name, s := range c.Services {
+		for _, p := range s.Ports {
+			if !strings.HasPrefix(p, "127.0.0.1:") {
+				t.Errorf("%s publishes %s to the network", name, p)
+			}
+		}
+		if s.Build.Dockerfile == "" && !regexp.MustCompile(`^[a-z/]+:v?[0-9]+(\.[0-9]+)*(-alpine)?$`).MatchString(s.Image) {
+			t.Errorf("%s: image %q has no version", name, s.Image)
+		}
+		for dep := range s.DependsOn {
+			if _, ok := c.Services[dep]; !ok {
+				t.Errorf("%s depends on %s, which is not there", name, dep)
+			}
+		}
+	}
+	if m, o := c.Services["migrate"], c.Services["onebell"]; !slices.Equal(m.Command, []string{"migrate"}) || !slices.Equal(o.Command, []string{"serve"}) ||
+		o.DependsOn["migrate"].Condition != "service_completed_successfully" {
+		t.Error("onebell must start after a finished migration")
+	}
+	if o := c.Services["onebell"]; !o.ReadOnly || !slices.Equal(o.CapDrop, []string{"ALL"}) {
+		t.Error("onebell runs with more rights than it needs")
+	}
+	if n := c.Services["nats"]; !slices.Contains(n.Volumes, "./nats-server.conf:/etc/nats/nats-server.conf:ro") || !slices.Contains(n.Volumes, "nats:/data/jetstream") {
+		t.Error("the broker does not run on the shipped configuration")
+	}
+	// Every password that the broker's configuration asks for is passed on.
+	conf, err := os.ReadFile("../../deploy/nats-server.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`password: \$([A-Z_]+)`).FindAllStringSubmatch(string(conf), -1) {
+		if c.Services["nats"].Environment[m[1]] == "" {
+			t.Errorf("the broker is not given %s", m[1])
+		}
+	}
+}
+
+func TestComposeEnvironmentIsAccepted(t *testing.T) {
+	env := map[string]string{}
+	for name, value := range compose(t).Services["onebell"].Environment {
+		env[name] = regexp.MustCompile(`\$\{[A-Z_]+:\?\}`).ReplaceAllString(value, "x"+strings.Repeat("0123456789abcdef", 3))
+	}
+	env["ONEBELL_ADMIN_TOKENS_FILE"] = "deploy_files_test.go" // any file: the container's is not here
+	setEnv(t, env)
+	if _, err := loadConfig(serveNeeds); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestUnitIsHardenedAndDrains(t *testing.T) {
+	f, err := os.Open("../../deploy/onebell.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	got := map[string][]string{}
+	section := ""
+	for s := bufio.NewScanner(f); s.Scan(); {
+		line := strings.TrimSpace(s.Text())
+		switch {
+		case line == "" || strings.HasPrefix(line, "#"):
+		case strings.HasPrefix(line, "["):
+			section = line
+		default:
+			key, value, ok := strings.Cut(line, "=")
+			if !ok || section == "" {
+				t.Errorf("not a directive: %q", line)
+			}
+			got[section+key] = append(got[section+key], value)
+		}
+	}
+	for key, want := range map[string]string{
+		"[Service]ExecStart": "/usr/local/bin/onebell serve", "[Service]EnvironmentFile": "/etc/onebell/onebell.env", "[Service]Type": "exec",
+		"[Service]KillSignal": "SIGTERM", "[Service]TimeoutStopSec": "60s", "[Service]Restart": "always", "[Service]RestartPreventExitStatus": "2",
+		"[Service]DynamicUser": "yes", "[Service]NoNewPrivileges": "yes", "[Service]ProtectSystem": "strict", "[Service]ProtectHome": "yes", "[Service]PrivateTmp": "yes",
+		"[Service]CapabilityBoundingSet": "", "[Service]MemoryDenyWriteExecute": "yes", "[Service]UMask": "0077", "[Service]LoadCredential": "secret:/etc/onebell/secret",
+		"[Service]SystemCallErrorNumber": "EPERM", "[Install]WantedBy": "multi-user.target",
+	} {
+		if !slices.Contains(got[key], want) {
+			t.Errorf("%s is %q, want %q", key, got[key], want)
+		}
+	}
+	// What the unit sets is the code's: a misspelled variable would stop every start.
+	for _, assignment := range got["[Service]Environment"] {
+		name, _, _ := strings.Cut(assignment, "=")
+		if _, ok := reference(t)[name]; !ok {
+			t.Errorf("the unit sets %s, which the code does not read", name)
+		}
+	}
+}
+
+func TestContainerIsStaticAndWithoutRights(t *testing.T) {
+	raw, err := os.ReadFile("../../deploy/Containerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for line := range strings.Lines(string(raw)) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			lines = append(lines, line)
+		}
+	}
+	mod, err := os.ReadFile("../../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	toolchain := regexp.MustCompile(`(?m)^toolchain go(\S+)$`).FindStringSubmatch(string(mod))
+	if toolchain == nil {
+		t.Fatal("go.mod names no toolchain")
+	}
+	for _, want := range []string{
+		"FROM golang:" + toolchain[1] + " AS build", "FROM gcr.io/distroless/static-debian12:nonroot", "USER 65532:65532", `ENTRYPOINT ["/onebell"]`, `CMD ["serve"]`, "STOPSIGNAL SIGTERM",
+		`RUN CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags="-s -w" -o /onebell ./cmd/onebell`,
+	} {
+		if !slices.Contains(lines, want) {
+			t.Errorf("the container file lacks the line %q", want)
+		}
+	}
+}

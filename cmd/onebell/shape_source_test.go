@@ -1,0 +1,149 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// source is one Go file of the module.
+type source struct {
+	path string // from the module's root
+	set  *token.FileSet
+	file *ast.File
+}
+
+func (s source) isTest() bool { return strings.HasSuffix(s.path, "_test.go") }
+
+func (s source) lines(from, to token.Pos) int {
+	return s.set.Position(to).Line - s.set.Position(from).Line + 1
+}
+
+func sources(t *testing.T) []source {
+	t.Helper()
+	var out []source
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := d.Name()
+		if d.IsDir() && (name == "testdata" || name == "node_modules" || strings.HasPrefix(name, ".") && name != "..") {
+			return filepath.SkipDir
+		}
+		if d.IsDir() || filepath.Ext(name) != ".go" {
+			return nil
+		}
+		set := token.NewFileSet()
+		file, err := parser.ParseFile(set, path, nil, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		out = append(out, source{strings.TrimPrefix(filepath.ToSlash(path), "../../"), set, file})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(out) < 20 {
+		t.Fatalf("only %d files found", len(out))
+	}
+	return out
+}
+
+// compositions are the functions that may be longer than 50 lines (90 at most), because they read as one list of steps.
+var compositions = map[string]string{}
+
+func TestFilesAndFunctionsStayReadable(t *testing.T) {
+	used := map[string]bool{}
+	for _, s := range sources(t) {
+		limit := 300
+		if s.isTest() {
+			limit = 400
+		}
+		if n := s.lines(s.file.FileStart, s.file.FileEnd) - 1; n > limit {
+			t.Errorf("%s has %d lines, %d at most", s.path, n, limit)
+		}
+		if s.isTest() {
+			continue
+		}
+		for _, d := range s.file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			name, limit := filepath.Dir(s.path)+"."+f.Name.Name, 50
+			if _, ok := compositions[name]; ok {
+				used[name], limit = true, 90
+			}
+			if n := s.lines(f.Pos(), f.End()); n > limit {
+				t.Errorf("%s: %s has %d lines, %d at most", s.path, f.Name.Name, n, limit)
+			}
+		}
+	}
+	for name := range compositions {
+		if !used[name] {
+			t.Errorf("there is no function %s any more; take it out of the exceptions", name)
+		}
+	}
+}
+
+// What nobody may write: each entry is a call, as package or receiver and name.
+func TestForbiddenCalls(t *testing.T) {
+	for _, s := range sources(t) {
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			sel, ok := call.Fun.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			on := fmt.Sprint(sel.X)
+			if reason := forbidden(on, sel.Sel.Name, s.isTest()); reason != "" {
+				t.Errorf("%s: %s.%s: %s", s.set.Position(call.Pos()), on, sel.Sel.Name, reason)
+			}
+			return true
+		})
+		for _, d := range s.file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == "init" {
+				t.Errorf("%s: an init function; register by hand", s.path)
+			}
+		}
+	}
+}
+
+func forbidden(on, name string, test bool) string {
+	switch {
+	case on == "t" && strings.HasPrefix(name, "Skip"):
+		return "a test that is skipped proves nothing; make it fail"
+	case test:
+		return ""
+	case on == "time" && name == "Sleep":
+		return "wait for a signal, or for a timer beside the context"
+	case on == "slog" && (name == "Default" || name == "SetDefault" || name == "Info" || name == "Warn" || name == "Error" || name == "Debug"):
+		return "take a *slog.Logger"
+	}
+	return ""
+}
+
+func TestNoLooseEnds(t *testing.T) {
+	marks := []string{"TO" + "DO", "FIX" + "ME", "X" + "XX", "//no" + "lint"}
+	for _, s := range sources(t) {
+		raw, err := os.ReadFile(filepath.Join("../..", s.path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, mark := range marks {
+			if strings.Contains(string(raw), mark) {
+				t.Errorf("%s holds %q; finish it, or file an issue", s.path, mark)
+			}
+		}
+	}
+}
