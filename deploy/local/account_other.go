@@ -19,6 +19,7 @@ func (account) give(string) error                { return errPlatform }
 func (account) reaches(string) error             { return errPlatform }
 func (account) owns(fs.FileInfo) bool            { return false }
 func lockFolder(string) (*os.File, error)        { return nil, errPlatform }
+func memoryFolder() string                       { return "" }
 func alive(int) bool                             { return true }
 
 var (

@@ -23,10 +23,10 @@ type home struct {
 }
 
 // openHome takes dir, or a new temporary folder, for this process.
-func openHome(dir string, as account) (_ *home, err error) {
+func openHome(dir string, inMemory bool, as account) (_ *home, err error) {
 	h := &home{dir: dir, as: as}
 	if dir == "" {
-		base := tempBase(as)
+		base := tempBase(inMemory, as)
 		removeStale(base, as)
 		if h.dir, err = os.MkdirTemp(base, tempPrefix); err != nil {
 			return nil, err
@@ -56,7 +56,10 @@ func openHome(dir string, as account) (_ *home, err error) {
 }
 
 // tempBase is the system's temporary folder, or /tmp where the account cannot reach that (a private TMPDIR of root).
-func tempBase(as account) string {
+func tempBase(inMemory bool, as account) string {
+	if dir := memoryFolder(); inMemory && dir != "" {
+		return dir
+	}
 	if base := os.TempDir(); as.reaches(filepath.Join(base, "x")) == nil {
 		return base
 	}

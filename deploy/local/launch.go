@@ -64,6 +64,7 @@ func (p *Postgres) arguments() []string {
 	if !p.opts.Durable {
 		settings["fsync"] = "off"
 		settings["full_page_writes"] = "off"
+		settings["max_wal_size"] = "256MB" // the folder may be in memory
 	}
 	maps.Copy(settings, p.opts.Settings)
 	args := []string{"-D", p.home.data()}

@@ -100,7 +100,7 @@ func exec(t testing.TB, conn *pgx.Conn, sql string) {
 func startShared() (_ *local.Postgres, _ *pgx.Conn, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	pg, err := local.StartPostgres(ctx, local.PostgresOptions{})
+	pg, err := local.StartPostgres(ctx, local.PostgresOptions{InMemory: true})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -126,7 +126,9 @@ func startShared() (_ *local.Postgres, _ *pgx.Conn, err error) {
 type Option func(*local.PostgresOptions)
 
 // Durable turns fsync on, as in production.
-func Durable() Option { return func(o *local.PostgresOptions) { o.Durable = true } }
+func Durable() Option {
+	return func(o *local.PostgresOptions) { o.Durable, o.InMemory = true, false }
+}
 
 // Settings sets server settings by name.
 func Settings(settings map[string]string) Option {
@@ -139,7 +141,7 @@ func Cluster(t testing.TB, opts ...Option) *local.Postgres {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	var o local.PostgresOptions
+	o := local.PostgresOptions{InMemory: true}
 	for _, opt := range opts {
 		opt(&o)
 	}
