@@ -41,7 +41,7 @@ const (
 	PhaseConnect   Phase = "connect"   // resolving, dialling, TLS, greeting, login
 	PhaseRequest   Phase = "request"   // part of the request was written, but not so much that the provider could act on it
 	PhaseCommitted Phase = "committed" // enough was written for the provider to act (HTTP request headers, the final dot)
-	PhaseReply     Phase = "reply"     // a definite reply was read
+	PhaseReply     Phase = "reply"     // a reply was read
 )
 
 // Outcome is how one attempt ended. Make it with the constructors below; the zero value is "unknown".

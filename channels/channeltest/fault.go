@@ -24,7 +24,7 @@ const (
 	FaultBreakAfter  Fault = "break-after"  // the reply accepts, and what should follow breaks off
 	FaultDrip        Fault = "drip"         // the reply accepts, and what should follow drips until the client goes
 	FaultFlood       Fault = "flood"        // the reply accepts, and what follows never ends
-	FaultBomb        Fault = "bomb"         // the reply accepts, and its compressed body would unpack to 256 MiB
+	FaultBomb        Fault = "bomb"         // the reply accepts, and its compressed body would unpack to 64 MiB
 	FaultHeaderFlood Fault = "header-flood" // the head of the reply never ends
 )
 

@@ -61,6 +61,9 @@ func NewHTTPPeer(t testing.TB, o HTTPOptions) *HTTPPeer {
 	if o.TLS {
 		p.tls, p.Roots = selfSigned(t)
 	}
+	if o.Fault == FaultBomb {
+		bomb()
+	}
 	if o.Fault == FaultDialRefused {
 		_ = ln.Close() // the address stays known, nobody listens
 	} else {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -121,14 +122,14 @@ func (p *HTTPPeer) echo(w io.Writer, status int, r *http.Request, body []byte) {
 	_, _ = w.Write(reply.Bytes()) // a client that has gone misses its reply
 }
 
-// bomb returns 256 MiB of zeros, compressed to about 256 KiB.
-func bomb() []byte {
+// bomb returns 64 MiB of zeros, compressed to about 64 KiB. It is made once: that takes longer than an attempt may.
+var bomb = sync.OnceValue(func() []byte {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
 	zeros := make([]byte, 1<<20)
-	for range 256 {
+	for range 64 {
 		_, _ = z.Write(zeros) // a buffer takes everything
 	}
 	_ = z.Close() // as above
 	return b.Bytes()
-}
+})

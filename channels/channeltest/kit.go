@@ -51,9 +51,10 @@ type Case struct {
 	Fault    Fault
 	Warm     bool // the fault meets the second exchange, after a successful one
 	Result   channels.Result
-	Phases   []channels.Phase // any of these
-	Code     string           // "": not compared
-	Arrivals int              // whole requests that this one Send put on the wire: 0 or 1
+	Or       []channels.Result // other results that timing may bring, each as honest
+	Phases   []channels.Phase  // any of these
+	Code     string            // "": not compared
+	Arrivals int               // whole requests that this one Send put on the wire: 0 or 1
 }
 
 // BadInput is a request that must be refused at admission. An empty Recipient or a nil Content stands for a good one.
