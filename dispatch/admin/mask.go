@@ -22,6 +22,9 @@ var (
 // maskRecipient hides a recipient but lets two of them be told apart by eye: a***@e***.org, https://h***.example/***, +49***12.
 // What it does not recognise it hides altogether.
 func maskRecipient(recipient string) string {
+	if u, err := url.Parse(recipient); err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" {
+		return u.Scheme + "://" + maskHost(u.Hostname()) + "/" + masked // path and query often hold a secret
+	}
 	switch {
 	case recipient == "":
 		return ""
@@ -32,9 +35,6 @@ func maskRecipient(recipient string) string {
 		return recipient[:3] + masked + recipient[len(recipient)-2:]
 	case topicName.MatchString(recipient):
 		return "topic:" + firstRune(strings.TrimPrefix(recipient, "topic:")) + masked
-	}
-	if u, err := url.Parse(recipient); err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" {
-		return u.Scheme + "://" + maskHost(u.Hostname()) + "/" + masked // path and query often hold a secret
 	}
 	return masked
 }
