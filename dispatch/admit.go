@@ -1,0 +1,122 @@
+package dispatch
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/onebell/onebell/intents"
+)
+
+// admit has a batch decided by the store. What a working database will not take is halved until the culprit is alone, so that
+// its neighbours are admitted.
+func (in *intake) admit(ctx context.Context, batch []*entry, patience time.Duration) {
+	if len(batch) == 0 {
+		return
+	}
+	request := in.admitBatch(batch)
+	before := time.Now()
+	var verdicts []intents.Verdict
+	err := in.try(ctx, patience, "admit", func(call context.Context) (err error) {
+		verdicts, err = in.store.Admit(call, request)
+		return err
+	})
+	switch {
+	case err == nil:
+		in.metrics.batchSize.WithLabelValues("admit").Observe(float64(len(batch)))
+		in.note(batch, verdicts, request, before)
+	case !in.works(ctx):
+		for _, e := range batch {
+			e.err = err
+		}
+	case len(batch) > 1:
+		in.admit(ctx, batch[:len(batch)/2], patience/2)
+		in.admit(ctx, batch[len(batch)/2:], patience/2)
+	default:
+		in.putAside(batch[0], err)
+	}
+}
+
+func (in *intake) admitBatch(batch []*entry) intents.AdmitBatch {
+	request := intents.AdmitBatch{Batch: uuid.New(), Owner: in.owner}
+	for _, e := range batch {
+		request.Admissions = append(request.Admissions, e.admission)
+		if e.reserved {
+			request.Lease = max(request.Lease, e.lane.lease)
+		}
+	}
+	return request
+}
+
+// note takes the verdicts in. Every claim's trust counts from before the first call, whichever call it was that claimed.
+func (in *intake) note(batch []*entry, verdicts []intents.Verdict, request intents.AdmitBatch, before time.Time) {
+	now, claims := in.clock.now(), map[uuid.UUID]int{}
+	for i, e := range batch {
+		e.verdict = verdicts[i]
+		if c := e.verdict.Claim; c != nil && e.reserved {
+			c.Trust = intents.NewTrust(before, request.Lease, e.lane.policy.Contract.AttemptTimeout)
+			claims[c.Batch]++
+		}
+		if e.verdict.Kind != intents.Accepted && e.verdict.Kind != intents.Duplicate {
+			e.refusal = in.verdictRefusal(e)
+		} else if !e.letter.published.IsZero() {
+			in.metrics.admitLag.Observe(now.Sub(e.letter.published).Seconds())
+		}
+	}
+	for id, n := range claims {
+		in.settler.expect(id, n)
+	}
+}
+
+// works reports whether the database answers at all.
+func (in *intake) works(ctx context.Context) bool {
+	call, cancel := context.WithTimeout(in.writes, time.Second)
+	defer cancel()
+	_, err := in.store.Clock(call)
+	return err == nil && ctx.Err() == nil
+}
+
+// putAside quarantines a request that a working database has refused to take in delivery after delivery.
+func (in *intake) putAside(e *entry, err error) {
+	if e.letter.tries < poisonTries {
+		e.err = err
+		return
+	}
+	in.log.Error("a request cannot be stored and is put aside", "seq", e.letter.seq, "channel", in.metrics.channel(e.channel), "error", err)
+	e.refusal = in.refusalOf(e, errInternal)
+}
+
+// refuse stores the refusals. Nothing is refused without a trace: what cannot be stored comes again.
+func (in *intake) refuse(ctx context.Context, batch []*entry, patience time.Duration) {
+	var refused []*entry
+	var rows []intents.Refusal
+	for _, e := range batch {
+		if e.refusal != nil && e.err == nil {
+			refused, rows = append(refused, e), append(rows, *e.refusal)
+		}
+	}
+	if len(rows) == 0 {
+		return
+	}
+	err := in.try(ctx, patience, "refuse", func(call context.Context) error { return in.store.Refuse(call, rows) })
+	for _, e := range refused {
+		e.err = err
+	}
+	if err == nil {
+		in.relay.bell.ring()
+	}
+}
+
+// answer tells every sender what became of its request.
+func (in *intake) answer(batch []*entry) {
+	for _, e := range batch {
+		if e.err != nil {
+			e.letter.back.postpone()
+			continue
+		}
+		reply := e.reply()
+		in.metrics.verdict(e.channel, reply.Verdict)
+		e.letter.back.answer(reply)
+	}
+}

@@ -1,0 +1,202 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+	"golang.org/x/time/rate"
+
+	"github.com/onebell/onebell/channels"
+)
+
+// Pauses of a misconfigured channel grow from the base to the limit while nothing is accepted between them.
+const (
+	pauseBase  = 30 * time.Second
+	pauseLimit = 10 * time.Minute
+
+	breakerFailures = 5
+	breakerTimeout  = 5 * time.Second
+	breakerInterval = time.Minute
+)
+
+// gate decides how many sends of a channel may begin now: its rate limit, its circuit breaker and its pause. The number of senders
+// bounds how many run at once; that is the lane's. It is safe for concurrent use.
+type gate struct {
+	limit   *rate.Limiter
+	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
+
+	mu          sync.Mutex
+	pausedAt    time.Time // local; when this process found the reason of a pause
+	pausedUntil time.Time // local; zero: not paused
+	trial       bool      // a pause ran out and nothing was accepted since: one send at a time
+	trying      bool      // that one is under way
+}
+
+// What the breaker is told: only errSick counts against the provider.
+var (
+	errSick    = errors.New("the provider did not answer as one that works")
+	errAside   = errors.New("says nothing about the provider")
+	errNoEntry = errors.New("the channel is held back")
+)
+
+func newGate(name string, s channels.Settings, log *slog.Logger, changed func(open bool)) *gate {
+	g := &gate{limit: rate.NewLimiter(rate.Inf, 0)}
+	if s.Rate > 0 {
+		g.limit = rate.NewLimiter(rate.Limit(s.Rate), max(1, int(s.Rate/10)))
+	}
+	g.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
+		Name: name, MaxRequests: 1, Interval: breakerInterval, Timeout: breakerTimeout,
+		ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= breakerFailures },
+		IsExcluded:  func(err error) bool { return errors.Is(err, errAside) },
+		OnStateChange: func(name string, from, to gobreaker.State) {
+			log.Warn("circuit breaker changed", "channel", name, "from", from.String(), "to", to.String())
+			changed(to != gobreaker.StateClosed)
+		},
+	})
+	return g
+}
+
+// free returns how many of n sends could begin now, and, when none could, when to ask again.
+func (g *gate) free(n int, now time.Time) (int, time.Duration) {
+	if n = min(n, g.passable(now)); n == 0 {
+		return 0, g.reopens(now)
+	}
+	if g.limit.Limit() == rate.Inf {
+		return n, 0
+	}
+	tokens := g.limit.TokensAt(now)
+	if tokens < 1 {
+		return 0, time.Duration((1 - tokens) / float64(g.limit.Limit()) * float64(time.Second))
+	}
+	return min(n, int(tokens)), 0
+}
+
+// passable is how many sends pause and breaker would let begin.
+func (g *gate) passable(now time.Time) int {
+	g.mu.Lock()
+	paused, trial, trying := now.Before(g.pausedUntil), g.trial, g.trying
+	g.mu.Unlock()
+	switch {
+	case paused, trial && trying:
+		return 0
+	case trial:
+		return 1
+	}
+	switch g.breaker.State() {
+	case gobreaker.StateOpen:
+		return 0
+	case gobreaker.StateHalfOpen:
+		c := g.breaker.Counts()
+		return max(0, 1+int(c.TotalExclusions)-int(c.Requests))
+	}
+	return math.MaxInt
+}
+
+// reopens says when a closed gate is worth another look.
+func (g *gate) reopens(now time.Time) time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if now.Before(g.pausedUntil) {
+		return min(g.pausedUntil.Sub(now), pauseBase)
+	}
+	return breakerTimeout / 10
+}
+
+// turn waits for the rate limit; false if the turn would not come before the deadline, or ctx ended.
+func (g *gate) turn(ctx context.Context, deadline time.Time) bool {
+	if g.limit.Limit() == rate.Inf {
+		return ctx.Err() == nil
+	}
+	ctx, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	return g.limit.Wait(ctx) == nil
+}
+
+// pass is one send's way through the gate.
+type pass struct {
+	gate  *gate
+	done  func(error)
+	trial bool
+}
+
+// enter lets one send begin; its pass must be left once. It returns an error when the gate is closed.
+func (g *gate) enter(now time.Time) (*pass, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if now.Before(g.pausedUntil) || g.trial && g.trying {
+		return nil, errNoEntry
+	}
+	done, err := g.breaker.Allow()
+	if err != nil {
+		return nil, err
+	}
+	g.trying = g.trial
+	return &pass{gate: g, done: done, trial: g.trial}, nil
+}
+
+// leave reports the send's outcome. It returns true when this was the trial that shows that the channel was mended.
+func (p *pass) leave(o channels.Outcome) (mended bool) {
+	p.done(sickness(o))
+	if !p.trial {
+		return false
+	}
+	g := p.gate
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.trying = false
+	if o.Result() != channels.Accepted {
+		return false
+	}
+	g.trial, g.pausedUntil = false, time.Time{}
+	return true
+}
+
+// sickness is what an outcome says about the provider: a final refusal is the answer of a healthy one, and a panic is ours.
+func sickness(o channels.Outcome) error {
+	switch o.Result() {
+	case channels.Unknown, channels.NotSent:
+		if o.Code() == codePanic {
+			return errAside
+		}
+		return errSick
+	case channels.Misconfigured:
+		return errAside // the pause takes care of it
+	}
+	return nil
+}
+
+// pause closes the gate for a while; false if it was closed already.
+func (g *gate) pause(now time.Time) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if now.Before(g.pausedUntil) {
+		return false
+	}
+	g.pausedAt, g.pausedUntil, g.trial = now, now.Add(pauseBase), true
+	return true
+}
+
+// heed takes over what all dispatchers know, as read at that instant: until is local, zero when no pause is on record. A pause
+// found here meanwhile stands. It returns true when a pause ended.
+func (g *gate) heed(until, read time.Time) (reopened bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.pausedAt.Before(read) {
+		return false
+	}
+	was := read.Before(g.pausedUntil)
+	g.pausedUntil, g.trial = until, !until.IsZero()
+	return was && !read.Before(until)
+}
+
+// held reports whether the gate is paused, and whether it is on trial.
+func (g *gate) held(now time.Time) (paused, trial bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return now.Before(g.pausedUntil), g.trial
+}

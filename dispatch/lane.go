@@ -1,0 +1,219 @@
+package dispatch
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/onebell/onebell/channels"
+	"github.com/onebell/onebell/intents"
+)
+
+// lane is one channel's way out: its senders, its gate, and the claims that wait for a sender. Lanes share nothing but the
+// store, so a slow or dead channel does not slow another.
+//
+// Claims come two ways. Where a repeat would be seen they are claimed just in time, when a sender is free. Where the effect is
+// keyed they may be claimed at admission, as far as room has been reserved, and wait in direct.
+type lane struct {
+	entry   channels.Entry
+	policy  intents.Policy
+	lease   time.Duration
+	store   Store
+	gate    *gate
+	settler *settler
+	metrics *metrics
+	log     *slog.Logger
+	owner   string
+
+	senders *semaphore.Weighted
+	direct  chan intents.Claim
+	held    atomic.Int64 // reserved or waiting in direct
+	pace    atomic.Int64 // smoothed length of a send, nanoseconds
+	wake    bell
+	alarm   alarm
+	running sync.WaitGroup // attempts
+
+	sends    context.Context // ends sends: the grace period is over
+	pauses   context.Context // ends the writing of pauses
+	stopping atomic.Bool     // nothing new begins
+}
+
+// Bounds of the room for claims at admission.
+const (
+	maxRoom      = 4096
+	roomPerSlot  = 128
+	claimsAtOnce = 100
+)
+
+// room is how many claims may wait for a sender: about a second's worth of sends, so that a lease is never spent on waiting.
+func (l *lane) room() int64 {
+	c := int64(l.entry.Settings.Concurrency)
+	perSlot := int64(4)
+	if took := l.pace.Load(); took > 0 {
+		perSlot = min(max(int64(time.Second)/took, 1), roomPerSlot)
+	}
+	room := min(c*perSlot, maxRoom)
+	if r := l.entry.Settings.Rate; r > 0 {
+		room = min(room, max(1, int64(r)))
+	}
+	return room
+}
+
+// reserve asks for room for one claim at admission. A reservation ends with push or release.
+func (l *lane) reserve() bool {
+	if l.policy.Contract.Guarantee != channels.Keyed || l.stopping.Load() {
+		return false
+	}
+	if l.held.Add(1) > l.room() || l.gate.passable(time.Now()) < claimsAtOnce {
+		l.held.Add(-1)
+		return false
+	}
+	return true
+}
+
+func (l *lane) release() { l.held.Add(-1) }
+
+// push hands over a claim made at admission, for which room was reserved.
+func (l *lane) push(c intents.Claim) { l.direct <- c }
+
+// due tells the lane that an intent of its channel is, or will be, due.
+func (l *lane) due(at time.Time) {
+	if at.After(time.Now()) {
+		l.alarm.set(at, l.wake.ring)
+		return
+	}
+	l.wake.ring()
+}
+
+// serveDirect begins the sends of claims made at admission.
+func (l *lane) serveDirect(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case c := <-l.direct:
+			l.release()
+			if l.senders.Acquire(ctx, 1) != nil {
+				l.handBack(c, "the dispatcher is leaving")
+				return
+			}
+			l.begin(ctx, c)
+		}
+	}
+}
+
+// emptyDirect hands back what waits for a sender.
+func (l *lane) emptyDirect() {
+	for {
+		select {
+		case c := <-l.direct:
+			l.release()
+			l.handBack(c, "the dispatcher is leaving")
+		default:
+			return
+		}
+	}
+}
+
+// serveAgenda claims what is due whenever it is told that something may be.
+func (l *lane) serveAgenda(ctx context.Context) {
+	for pause(ctx, time.Hour, l.wake) {
+		for l.claimDue(ctx) {
+		}
+	}
+}
+
+// claimDue claims for the senders that are free, waiting for the first. It returns true if there may be more.
+func (l *lane) claimDue(ctx context.Context) (more bool) {
+	if l.senders.Acquire(ctx, 1) != nil {
+		return false
+	}
+	n := 1
+	for n < claimsAtOnce && l.senders.TryAcquire(1) {
+		n++
+	}
+	want, again := l.gate.free(n, time.Now())
+	if want == 0 {
+		l.senders.Release(int64(n))
+		l.due(time.Now().Add(again))
+		return false
+	}
+	claims, err := l.claim(ctx, want)
+	l.senders.Release(int64(n - len(claims)))
+	for _, c := range claims {
+		l.begin(ctx, c)
+	}
+	return err == nil && len(claims) == want
+}
+
+// claim asks until it is answered, with one token, so that a claim whose COMMIT was lost is recognised. The trust counts from
+// before the first call, whichever call it was that claimed.
+func (l *lane) claim(ctx context.Context, n int) ([]intents.Claim, error) {
+	before := time.Now()
+	request := intents.ClaimRequest{Channel: l.entry.Name, KeyScope: l.policy.Contract.KeyScope, Owner: l.owner,
+		Lease: l.lease, N: n, Token: uuid.New()}
+	ctx, cancel := context.WithDeadline(ctx, before.Add(l.lease/2))
+	defer cancel()
+	var claims []intents.Claim
+	err := insist(ctx, func() (err error) {
+		claims, err = l.store.Claim(ctx, request)
+		if err != nil && ctx.Err() == nil {
+			l.metrics.storeErrors.WithLabelValues("claim").Inc()
+			l.log.Warn("claiming failed; trying again", "channel", l.entry.Name, "error", err)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i := range claims {
+		claims[i].Trust = intents.NewTrust(before, l.lease, l.policy.Contract.AttemptTimeout)
+	}
+	return claims, nil
+}
+
+// begin runs an attempt on a sender that the caller acquired.
+func (l *lane) begin(ctx context.Context, c intents.Claim) {
+	l.running.Add(1)
+	l.metrics.inFlight.WithLabelValues(l.entry.Name).Inc()
+	go func() {
+		defer l.running.Done()
+		defer l.metrics.inFlight.WithLabelValues(l.entry.Name).Dec()
+		defer l.senders.Release(1)
+		l.attempt(ctx, c)
+	}()
+}
+
+// alarm is one timer that rings at the earliest instant it was set to.
+type alarm struct {
+	mu    sync.Mutex
+	at    time.Time
+	timer *time.Timer
+}
+
+func (a *alarm) set(at time.Time, ring func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.at.IsZero() && !at.Before(a.at) {
+		return
+	}
+	a.stop()
+	a.at = at
+	a.timer = time.AfterFunc(time.Until(at), func() {
+		a.mu.Lock()
+		a.at = time.Time{}
+		a.mu.Unlock()
+		ring()
+	})
+}
+
+func (a *alarm) stop() {
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+}

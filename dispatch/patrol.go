@@ -1,0 +1,123 @@
+package dispatch
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/onebell/onebell/intents"
+)
+
+const (
+	patrolEvery   = 3 * time.Second
+	takeoverBatch = 500
+	takeoverLease = 30 * time.Second // to settle what was taken over, no more
+	sweepBatch    = 500
+)
+
+// patrol looks after what nobody holds: leases that ran out, intents whose time is over, pauses of channels. It runs in
+// every dispatcher; the store makes each of its steps one conditional update.
+type patrol struct {
+	store   Store
+	lanes   map[string]*lane
+	names   []string // of the lanes: a channel that is not configured here is left alone
+	owner   string
+	settler *settler
+	clock   *databaseClock
+	metrics *metrics
+	log     *slog.Logger
+	report  func(call string, err error)
+}
+
+func (p *patrol) run(ctx context.Context) {
+	for round := 0; pause(ctx, jittered(patrolEvery), nil); round++ {
+		p.takeOver(ctx)
+		if round%2 == 0 {
+			p.sweep(ctx)
+		}
+		if round%3 == 0 {
+			p.states(ctx)
+		}
+	}
+}
+
+// takeOver claims what a vanished owner left in SENDING and settles it as nobody-knows.
+func (p *patrol) takeOver(ctx context.Context) {
+	for n := takeoverBatch; n == takeoverBatch && ctx.Err() == nil; {
+		call, cancel := context.WithTimeout(ctx, storeTimeout)
+		before := time.Now()
+		claims, err := p.store.TakeOver(call, p.names, p.owner, takeoverLease, takeoverBatch)
+		cancel()
+		p.report("takeover", err)
+		for _, c := range claims {
+			c.Trust = intents.NewTrust(before, takeoverLease, 0)
+			p.settleTaken(c)
+		}
+		n = len(claims)
+	}
+}
+
+func (p *patrol) settleTaken(c intents.Claim) {
+	l := p.lanes[c.Identity.Channel]
+	p.metrics.takeovers.WithLabelValues(p.metrics.channel(c.Identity.Channel)).Inc()
+	p.log.Warn("a lease ran out and was taken over", "intent", c.ID, "channel", c.Identity.Channel, "generation", c.Generation)
+	t := intents.AfterLease(l.policy, c, c.Now(time.Now()))
+	p.settler.put(finding{lane: l, claim: c, settlement: intents.Settlement{
+		ID: c.ID, Generation: c.Generation, Owner: p.owner, Transition: t, Outcome: intents.LeaseOver(), NoAttempt: true}})
+}
+
+// sweep ends what is due and too late.
+func (p *patrol) sweep(ctx context.Context) {
+	for n := sweepBatch; n == sweepBatch && ctx.Err() == nil; {
+		call, cancel := context.WithTimeout(ctx, storeTimeout)
+		var err error
+		n, err = p.store.Sweep(call, sweepBatch)
+		cancel()
+		p.report("sweep", err)
+	}
+}
+
+// states brings what all dispatchers know of the channels to their gates. A pause found under another credential says
+// nothing about the present one.
+func (p *patrol) states(ctx context.Context) {
+	call, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	read := time.Now()
+	states, err := p.store.ChannelStates(call)
+	p.report("states", err)
+	if err != nil {
+		return
+	}
+	until := map[string]time.Time{}
+	for _, s := range states {
+		l, ok := p.lanes[s.Channel]
+		if !ok || s.PausedUntil.IsZero() && !s.Paused {
+			continue
+		}
+		if s.KeyScope != "" && s.KeyScope != l.policy.Contract.KeyScope {
+			p.log.Info("the channel has new credentials; its pause ends", "channel", s.Channel)
+			go l.tell("resume", func(ctx context.Context) error { return p.store.Resume(ctx, s.Channel) })
+			continue
+		}
+		until[s.Channel] = p.localEnd(s, read)
+	}
+	for name, l := range p.lanes {
+		if l.gate.heed(until[name], read) {
+			l.wake.ring()
+		}
+		paused, _ := l.gate.held(time.Now())
+		p.metrics.paused.WithLabelValues(name).Set(map[bool]float64{true: 1}[paused])
+	}
+}
+
+// localEnd is the local instant at which a pause ends. One without an end is looked at again with the next reading.
+func (p *patrol) localEnd(s intents.ChannelState, read time.Time) time.Time {
+	const far = 24 * time.Hour
+	if end := p.clock.localTime(s.PausedUntil); s.Paused && (s.PausedUntil.IsZero() || end.After(read.Add(far))) {
+		return read.Add(far)
+	} else if s.Paused && !end.After(read) {
+		return read.Add(time.Millisecond)
+	} else {
+		return end
+	}
+}
