@@ -11,9 +11,11 @@ import (
 	"io/fs"
 	"log/slog"
 	"path"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
@@ -30,17 +32,11 @@ type Migration struct {
 	AppliedAt time.Time
 }
 
-// Up applies what is pending and returns that, oldest first. It waits while another process migrates. Safe to call again
-// after any failure: a migration is applied whole or not at all.
+// Up applies what is pending and returns that, oldest first: empty where nothing was. It waits while another process
+// migrates. Safe to call again after any failure: a migration is applied whole or not at all. A database that a newer
+// onebell has migrated is left alone; where this binary cannot work on it the error is ErrNewer.
 func Up(ctx context.Context, url string, log *slog.Logger) ([]Migration, error) {
-	r := runner{url: url, files: schema(), log: log}
-	return r.up(ctx)
-}
-
-// Status lists every migration that this binary knows, oldest first.
-func Status(ctx context.Context, url string, log *slog.Logger) ([]Migration, error) {
-	r := runner{url: url, files: schema(), log: log}
-	return r.status(ctx)
+	return runner{url: url, files: schema(), log: log}.up(ctx)
 }
 
 func schema() fs.FS {
@@ -51,45 +47,62 @@ func schema() fs.FS {
 	return sub
 }
 
-// runner applies one set of files to one database.
+// runner brings one database to one set of files.
 type runner struct {
 	url   string
 	files fs.FS
 	log   *slog.Logger
 }
 
-func (r runner) up(ctx context.Context) (_ []Migration, err error) {
-	p, closeAll, err := r.provider()
+// upTries and upPause bound how often a collision is tried again: with the transaction of a process that was killed,
+// until the server notices, or with one that was frozen past its lease.
+const (
+	upTries = 6
+	upPause = time.Second
+)
+
+func (r runner) up(ctx context.Context) ([]Migration, error) {
+	if err := r.mayMigrate(ctx); err != nil {
+		return nil, err
+	}
+	for try := 1; ; try++ {
+		applied, err := r.upOnce(ctx)
+		if err == nil || try == upTries || !isCollision(err) {
+			return applied, err
+		}
+		r.log.Warn("a migration collided with another process and is tried again", "error", err, "try", try)
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(err, ctx.Err())
+		case <-time.After(upPause):
+		}
+	}
+}
+
+// isCollision knows the answers that say "somebody else is at it", after which the transaction was rolled back whole.
+func isCollision(err error) bool {
+	const lockTimeout, deadlock, serialization, sameVersion, tableExists = "55P03", "40P01", "40001", "23505", "42P07"
+	var answer *pgconn.PgError
+	return errors.As(err, &answer) && slices.Contains([]string{lockTimeout, deadlock, serialization, sameVersion, tableExists}, answer.Code)
+}
+
+func (r runner) upOnce(ctx context.Context) (_ []Migration, err error) {
+	p, err := r.provider()
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, closeAll()) }()
+	defer func() { err = errors.Join(err, p.Close()) }()
 	results, err := p.Up(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("migrate: %w", err)
 	}
 	applied := make([]Migration, 0, len(results))
 	for _, result := range results {
-		applied = append(applied, Migration{Version: result.Source.Version, Name: path.Base(result.Source.Path), AppliedAt: time.Now()})
+		m := Migration{Version: result.Source.Version, Name: path.Base(result.Source.Path), AppliedAt: time.Now()}
+		r.log.Info("migration applied", "name", m.Name, "took", result.Duration)
+		applied = append(applied, m)
 	}
 	return applied, nil
-}
-
-func (r runner) status(ctx context.Context) (_ []Migration, err error) {
-	p, closeAll, err := r.provider()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, closeAll()) }()
-	known, err := p.Status(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("migration status: %w", err)
-	}
-	list := make([]Migration, 0, len(known))
-	for _, m := range known {
-		list = append(list, Migration{Version: m.Source.Version, Name: path.Base(m.Source.Path), AppliedAt: m.AppliedAt})
-	}
-	return list, nil
 }
 
 const (
@@ -97,32 +110,32 @@ const (
 	leaseFor   = 10 * time.Second
 	leaseBeat  = 2 * time.Second
 	probeEvery = 200 * time.Millisecond
-	probes     = 3000 // ten minutes: longer than any migration; the context may end the wait sooner
+	probes     = 3000 // ten minutes, as long as one statement may take; the context may end the wait sooner
 )
 
-func (r runner) provider() (*goose.Provider, func() error, error) {
+func (r runner) provider() (*goose.Provider, error) {
 	db, err := r.open()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	// A row with a lease, not an advisory lock: behind a pooler that hands out connections by transaction, a lock of the
 	// session belongs to somebody else the moment it is taken.
 	locker, err := lock.NewPostgresTableLocker(lock.WithTableLeaseDuration(leaseFor), lock.WithTableHeartbeatInterval(leaseBeat),
 		lock.WithTableLockTimeout(probeEvery, probes), lock.WithTableUnlockTimeout(probeEvery, 10), lock.WithTableLogger(r.log))
 	if err != nil {
-		return nil, nil, errors.Join(err, db.Close())
+		return nil, errors.Join(err, db.Close())
 	}
 	p, err := goose.NewProvider(goose.DialectPostgres, db, r.files, goose.WithLocker(locker), goose.WithSlog(r.log), goose.WithDisableGlobalRegistry(true))
 	if err != nil {
-		return nil, nil, errors.Join(err, db.Close())
+		return nil, errors.Join(err, db.Close())
 	}
-	return p, p.Close, nil
+	return p, nil
 }
 
 func (r runner) open() (*sql.DB, error) {
 	cfg, err := pgx.ParseConfig(r.url)
-	if err != nil {
-		return nil, errors.New("the database URL cannot be read; it should look like postgres://user:password@host:5432/name") // pgx's error may hold parts of it
+	if err != nil { // not wrapped: it may hold parts of the URL
+		return nil, errors.New("the database URL cannot be read; it should look like postgres://user:password@host:5432/name")
 	}
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec // no prepared statements: they do not outlive a transaction behind a pooler
 	return stdlib.OpenDB(*cfg), nil

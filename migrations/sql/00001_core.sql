@@ -1,5 +1,9 @@
 -- +goose Up
 
+-- Every migration begins so: while it waits for a lock, everybody else waits behind it.
+set local lock_timeout = '10s';
+set local statement_timeout = '10min';
+
 -- Every table and index here is laid out for one thing: admitting and settling an intent on its first attempt costs one
 -- insert and one HOT update. So no column that settling changes stands in an index of "intents"; what is open and not on
 -- that path is enlisted in "agenda", which stays small.
