@@ -77,7 +77,9 @@ func cureFor(err error) cure {
 		return newPool
 	}
 	switch pg.Code[:2] {
-	case "08", "57", "53": // connection, shutdown, resources
+	case "53": // resources: too many connections, memory
+		return again
+	case "08", "57": // connection, shutdown
 		if pg.Code == "57014" { // statement timeout: a second try would only add to the load
 			return none
 		}

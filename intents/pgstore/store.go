@@ -32,12 +32,6 @@ const (
 	stepFor    = 30 * time.Second
 )
 
-// session is set on every connection, by a statement and not at start-up, which poolers in between refuse. Custom plans alone:
-// these tables grow from nothing to millions of rows under plans that would have been made for nothing.
-const session = `select set_config('statement_timeout', '20s', false), set_config('lock_timeout', '5s', false),
-	set_config('idle_in_transaction_session_timeout', '30s', false), set_config('default_transaction_isolation', 'read committed', false),
-	set_config('plan_cache_mode', 'force_custom_plan', false), set_config('jit', 'off', false), set_config('TimeZone', 'UTC', false)`
-
 // minServer is the oldest server that the statements are written for, as server_version_num has it.
 const minServer = 150000
 
@@ -62,7 +56,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	}
 	cfg.ConnConfig.RuntimeParams["application_name"] = or(o.ApplicationName, "onebell")
 	cfg.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
-		_, err := c.Exec(ctx, session)
+		_, err := c.Exec(ctx, sessionSQL)
 		return err
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
@@ -85,8 +79,7 @@ func (s *Store) checkServer(ctx context.Context) error {
 	var version int
 	var readOnly, migrated bool
 	err := s.do(ctx, "check the server", func(ctx context.Context, c *pgx.Conn) error {
-		return c.QueryRow(ctx, `select current_setting('server_version_num')::int, current_setting('transaction_read_only')::bool,
-			to_regclass('agenda') is not null`).Scan(&version, &readOnly, &migrated)
+		return c.QueryRow(ctx, serverSQL).Scan(&version, &readOnly, &migrated)
 	})
 	at := fmt.Sprintf("the database server at %s:%d", s.pool.Config().ConnConfig.Host, s.pool.Config().ConnConfig.Port)
 	switch {
@@ -108,7 +101,7 @@ func (s *Store) Close() { s.pool.Close() }
 // Clock returns the database's clock.
 func (s *Store) Clock(ctx context.Context) (now time.Time, err error) {
 	err = s.do(ctx, "read the clock", func(ctx context.Context, c *pgx.Conn) error {
-		return c.QueryRow(ctx, `select clock_timestamp()`).Scan(&now)
+		return c.QueryRow(ctx, clockSQL).Scan(&now)
 	})
 	return now, err
 }

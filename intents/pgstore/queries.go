@@ -1,0 +1,73 @@
+package pgstore
+
+import _ "embed"
+
+// The statements, one file each.
+var (
+	//go:embed queries/session.sql
+	sessionSQL string
+	//go:embed queries/server.sql
+	serverSQL string
+	//go:embed queries/clock.sql
+	clockSQL string
+	//go:embed queries/admit.sql
+	admitSQL string
+	//go:embed queries/known_facts.sql
+	knownFactsSQL string
+	//go:embed queries/renew_admitted.sql
+	renewAdmittedSQL string
+	//go:embed queries/watermark_share.sql
+	watermarkShareSQL string
+	//go:embed queries/key_lock.sql
+	keyLockSQL string
+	//go:embed queries/revise.sql
+	reviseSQL string
+	//go:embed queries/supersede.sql
+	supersedeSQL string
+	//go:embed queries/note_changes.sql
+	noteChangesSQL string
+	//go:embed queries/claim.sql
+	claimSQL string
+	//go:embed queries/settle.sql
+	settleSQL string
+	//go:embed queries/finish_batches.sql
+	finishBatchesSQL string
+	//go:embed queries/settled_before.sql
+	settledBeforeSQL string
+	//go:embed queries/take_over.sql
+	takeOverSQL string
+	//go:embed queries/claims_held.sql
+	claimsHeldSQL string
+	//go:embed queries/stale_batches.sql
+	staleBatchesSQL string
+	//go:embed queries/sweep.sql
+	sweepSQL string
+	//go:embed queries/cancel.sql
+	cancelSQL string
+	//go:embed queries/find_by_identity.sql
+	findByIdentitySQL string
+	//go:embed queries/witness_lock.sql
+	witnessLockSQL string
+	//go:embed queries/evidence_known.sql
+	evidenceKnownSQL string
+	//go:embed queries/evidence.sql
+	evidenceSQL string
+	//go:embed queries/settle_by_evidence.sql
+	settleByEvidenceSQL string
+	//go:embed queries/pause_channel.sql
+	pauseChannelSQL string
+	//go:embed queries/resume_channel.sql
+	resumeChannelSQL string
+	//go:embed queries/channel_states.sql
+	channelStatesSQL string
+	//go:embed queries/due_channels.sql
+	dueChannelsSQL string
+	//go:embed queries/refuse.sql
+	refuseSQL string
+	//go:embed queries/on_duty.sql
+	onDutySQL string
+	//go:embed queries/events.sql
+	eventsSQL string
+	//go:embed queries/forget_events.sql
+	forgetEventsSQL string
+)
