@@ -51,6 +51,7 @@ func TestDecodeRefuses(t *testing.T) {
 	}{
 		"unknown member":            {"recipent", `"CANARY"`, CodeMemberUnknown, "recipent"},
 		"unknown personal member":   {"CANARY@example.org", `1`, CodeMemberUnknown, "*"},
+		"long unknown member":       {strings.Repeat("x", 41), `1`, CodeMemberUnknown, "*"},
 		"member in capitals":        {"Revision", `1`, CodeMemberUnknown, "Revision"},
 		"X2 caller in the payload":  {"caller", `"CANARY"`, CodeMemberUnknown, "caller"},
 		"X2 channel in the payload": {"channel", `"CANARY"`, CodeMemberUnknown, "channel"},
@@ -115,6 +116,16 @@ func TestDecodeRefuses(t *testing.T) {
 		}
 		if strings.Contains(r.Error(), canary) {
 			t.Errorf("%s: the refusal repeats the value: %v", name, r)
+		}
+	}
+}
+
+// X2: whoever tries to name the caller in the payload is told where it comes from.
+func TestX2CallerComesFromTheSubject(t *testing.T) {
+	for _, member := range []string{"caller", "channel"} {
+		_, err := Decode([]byte(request(map[string]string{member: `"other"`})))
+		if r := refusal(t, err); !strings.Contains(r.Message, "taken from the subject") {
+			t.Errorf("%s: %v", member, r)
 		}
 	}
 }
