@@ -54,8 +54,8 @@ type runner struct {
 	log   *slog.Logger
 }
 
-// upTries and upPause bound how often a collision is tried again: with the transaction of a process that was killed,
-// until the server notices, or with one that was frozen past its lease.
+// upTries and upPause bound how often Up tries again: after a collision with the transaction of a process that was
+// killed, until the server notices; with one that was frozen past its lease; after a lost connection.
 const (
 	upTries = 6
 	upPause = time.Second
@@ -67,10 +67,10 @@ func (r runner) up(ctx context.Context) ([]Migration, error) {
 	}
 	for try := 1; ; try++ {
 		applied, err := r.upOnce(ctx)
-		if err == nil || try == upTries || !isCollision(err) {
+		if err == nil || try == upTries || isFinal(err) {
 			return applied, err
 		}
-		r.log.Warn("a migration collided with another process and is tried again", "error", err, "try", try)
+		r.log.Warn("migrating did not work out and is tried again", "error", err, "try", try)
 		select {
 		case <-ctx.Done():
 			return nil, errors.Join(err, ctx.Err())
@@ -79,11 +79,15 @@ func (r runner) up(ctx context.Context) ([]Migration, error) {
 	}
 }
 
-// isCollision knows the answers that say "somebody else is at it", after which the transaction was rolled back whole.
-func isCollision(err error) bool {
+// isFinal tells a migration that the server refuses from one that met somebody else: the transaction of the latter was
+// rolled back whole, or is found applied by the next try.
+func isFinal(err error) bool {
 	const lockTimeout, deadlock, serialization, sameVersion, tableExists = "55P03", "40P01", "40001", "23505", "42P07"
 	var answer *pgconn.PgError
-	return errors.As(err, &answer) && slices.Contains([]string{lockTimeout, deadlock, serialization, sameVersion, tableExists}, answer.Code)
+	if !errors.As(err, &answer) {
+		return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	}
+	return !slices.Contains([]string{lockTimeout, deadlock, serialization, sameVersion, tableExists}, answer.Code)
 }
 
 func (r runner) upOnce(ctx context.Context) (_ []Migration, err error) {
