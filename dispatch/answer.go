@@ -26,8 +26,8 @@ func (in *intake) verdictRefusal(e *entry) *intents.Refusal {
 		r.Message = fmt.Sprintf("revision %d of the fact was admitted before; an older one is not sent after it", v.Newer)
 	case intents.Stale:
 		r.Code, r.Message, r.Fields = errStale.Code, errStale.Message, []string{errStale.Field}
-	default:
-		r.Code, r.Message = errInternal.Code, errInternal.Message
+	default: // the database would not take a value that passed every check
+		r.Code, r.Message, r.Sample = errInternal.Code, errInternal.Message, wire.Sample(e.letter.data)
 	}
 	return r
 }

@@ -100,7 +100,7 @@ func (d *Dispatcher) openLanes() {
 func (d *Dispatcher) newLane(e channels.Entry, p intents.Policy) *lane {
 	open := d.metrics.breakerOpen.WithLabelValues(e.Name)
 	return &lane{entry: e, policy: p, lease: intents.LeaseFor(p.Contract.AttemptTimeout), store: d.store, settler: d.settler,
-		metrics: d.metrics, log: d.log, owner: d.owner, senders: semaphore.NewWeighted(int64(max(1, e.Settings.Concurrency))),
+		metrics: d.metrics, log: d.log, owner: d.owner, report: d.report, senders: semaphore.NewWeighted(int64(max(1, e.Settings.Concurrency))),
 		direct: make(chan intents.Claim, maxRoom), wake: newBell(), sends: d.sending.ctx, pauses: d.writing.ctx,
 		gate: newGate(e.Name, e.Settings, d.log, func(isOpen bool) { open.Set(map[bool]float64{true: 1}[isOpen]) })}
 }

@@ -29,6 +29,7 @@ type lane struct {
 	metrics *metrics
 	log     *slog.Logger
 	owner   string
+	report  func(call string, err error)
 
 	senders *semaphore.Weighted
 	direct  chan intents.Claim
@@ -162,10 +163,7 @@ func (l *lane) claim(ctx context.Context, n int) ([]intents.Claim, error) {
 	var claims []intents.Claim
 	err := insist(ctx, func() (err error) {
 		claims, err = l.store.Claim(ctx, request)
-		if err != nil && ctx.Err() == nil {
-			l.metrics.storeErrors.WithLabelValues("claim").Inc()
-			l.log.Warn("claiming failed; trying again", "channel", l.entry.Name, "error", err)
-		}
+		l.report("claim", err)
 		return err
 	})
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	patrolEvery   = 3 * time.Second
+	patrolEvery   = 4 * time.Second // a lease is taken over within five seconds of its end
 	takeoverBatch = 500
 	takeoverLease = 30 * time.Second // to settle what was taken over, no more
 	sweepBatch    = 500
@@ -43,7 +43,7 @@ func (p *patrol) run(ctx context.Context) {
 
 // takeOver claims what a vanished owner left in SENDING and settles it as nobody-knows.
 func (p *patrol) takeOver(ctx context.Context) {
-	for n := takeoverBatch; n == takeoverBatch && ctx.Err() == nil; {
+	for n := takeoverBatch; n >= takeoverBatch && ctx.Err() == nil; {
 		call, cancel := context.WithTimeout(ctx, storeTimeout)
 		before := time.Now()
 		claims, err := p.store.TakeOver(call, p.names, p.owner, takeoverLease, takeoverBatch)

@@ -21,7 +21,7 @@ const (
 	dutyRenewal = 5 * time.Second
 	relayRows   = 100
 	relayShort  = 200 * time.Millisecond
-	relayLong   = 3 * time.Second
+	relayLong   = 4 * time.Second
 	ackTimeout  = 5 * time.Second
 )
 

@@ -8,7 +8,7 @@ import (
 // Scouting finds what became due without a local sign: intents of other dispatchers, of a time before this one, of operators.
 const (
 	scoutShort = 500 * time.Millisecond
-	scoutLong  = 1500 * time.Millisecond
+	scoutLong  = 2 * time.Second
 )
 
 // scout tells the lanes which channels have something due, quickly while there is work and seldom while there is none.
@@ -38,4 +38,4 @@ func (d *Dispatcher) keepTime(ctx context.Context) {
 	}
 }
 
-const clockEvery = 10 * time.Second
+const clockEvery = 15 * time.Second
