@@ -65,8 +65,13 @@ func pick(ctx context.Context, tx pgx.Tx, f intents.Filter) ([]uuid.UUID, uuid.U
 			return ids, next, err
 		}
 	}
-	if kind, ok := map[intents.State]string{intents.Pending: "due", intents.Sending: "leased", intents.UnknownState: "unknown"}[f.State]; ok {
-		return pickFrom(ctx, tx, f, readOpenSQL, before, low, kind)
+	switch f.State {
+	case intents.Pending:
+		return pickFrom(ctx, tx, f, readOpenSQL, before, low, "due")
+	case intents.UnknownState:
+		return pickFrom(ctx, tx, f, readOpenSQL, before, low, "unknown")
+	case intents.Sending:
+		return pickFrom(ctx, tx, f, readOnWireSQL, before, low)
 	}
 	return walk(ctx, tx, f, before, low)
 }
@@ -95,9 +100,9 @@ func factsOf(ctx context.Context, tx pgx.Tx, f intents.Filter) ([][]byte, error)
 	return facts, err
 }
 
-// pickFrom runs a query that finds all matching ids by an index; from is the argument that is its own.
-func pickFrom(ctx context.Context, tx pgx.Tx, f intents.Filter, sql string, before, low uuid.UUID, from any) ([]uuid.UUID, uuid.UUID, error) {
-	ids, err := collectIDs(ctx, tx, sql, append(filterArgs(f, before, low, f.Limit+1), from)...)
+// pickFrom runs a query that finds all matching ids by an index; own is the argument that it alone has.
+func pickFrom(ctx context.Context, tx pgx.Tx, f intents.Filter, sql string, before, low uuid.UUID, own ...any) ([]uuid.UUID, uuid.UUID, error) {
+	ids, err := collectIDs(ctx, tx, sql, append(filterArgs(f, before, low, f.Limit+1), own...)...)
 	if err != nil || len(ids) <= f.Limit {
 		return ids, uuid.Nil, err
 	}

@@ -16,6 +16,8 @@ var (
 	readIntentsSQL string
 	//go:embed queries/read_oldest.sql
 	readOldestSQL string
+	//go:embed queries/read_on_wire.sql
+	readOnWireSQL string
 	//go:embed queries/read_open.sql
 	readOpenSQL string
 	//go:embed queries/read_outbox_size.sql
