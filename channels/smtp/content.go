@@ -93,7 +93,7 @@ func text(members map[string]json.RawMessage, name, field string) (string, error
 	}
 	var s *string
 	if err := json.Unmarshal(raw, &s); err != nil || s == nil {
-		return "", invalid(field, "it must be a string")
+		return "", invalid(field, "it must be a JSON string, in quotes")
 	}
 	if *s == "" {
 		return "", invalid(field, "it is empty; leave the member out or fill it")

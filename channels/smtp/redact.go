@@ -26,7 +26,7 @@ func (s *settled) strike(text, recipient string) string {
 	secrets := []string{recipient}
 	if s.Username != "" {
 		user, password := s.Username, string(s.Password)
-		secrets = append(secrets, password, encode(password), user, encode(user), encode("\x00"+user+"\x00"+password))
+		secrets = append(secrets, encode("\x00"+user+"\x00"+password), password, encode(password), user, encode(user)) // the longest first
 	}
 	for _, secret := range secrets {
 		text = strikeFold(text, secret)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"net/textproto"
 	"slices"
 	"strconv"
 	"strings"
@@ -73,8 +74,8 @@ func (c *Channel) greet(w *wire, before time.Time) (*session, *fault) {
 		return nil, newFault(stageGreeting, err)
 	}
 	step()
-	if err := s.client.Hello(c.cfg.Helo); err != nil {
-		return nil, newFault(stageHello, err)
+	if f := c.hello(s); f != nil {
+		return nil, f
 	}
 	step()
 	if f := c.encrypt(s); f != nil {
@@ -88,6 +89,31 @@ func (c *Channel) greet(w *wire, before time.Time) (*session, *fault) {
 	_, size := s.client.Extension("SIZE")
 	s.maxSize, _ = strconv.ParseInt(size, 10, 64)
 	return s, nil
+}
+
+// hello introduces the client. The library falls back to HELO whatever became of EHLO; that is right only for a server that does not
+// know EHLO, since with HELO it would seem to have neither TLS nor login.
+func (c *Channel) hello(s *session) *fault {
+	w := &witness{}
+	s.client.ErrorHandlerRegistry.RegisterHandler(c.cfg.host, "ehlo", w)
+	if err := s.client.Hello(c.cfg.Helo); err != nil {
+		return newFault(stageHello, err)
+	}
+	if w.err == nil {
+		return nil
+	}
+	if f := newFault(stageHello, w.err); f.reply.code/100 != 5 {
+		return f
+	}
+	return nil
+}
+
+// witness keeps the error of a command that the library passes over.
+type witness struct{ err error }
+
+func (w *witness) HandleError(_, _ string, _ *textproto.Conn, err error) error {
+	w.err = err
+	return err
 }
 
 func (c *Channel) encrypt(s *session) *fault {

@@ -1,0 +1,82 @@
+package smtp
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/onebell/onebell/channels"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	testRecipient = "Ada.Lovelace@example.org"
+	testUser      = "relay-user"
+	testPassword  = "hunter2-secret"
+)
+
+// newChannel is a channel to that address with short timeouts; mend may change the configuration.
+func newChannel(t *testing.T, addr string, mend ...func(*Config)) *Channel {
+	t.Helper()
+	cfg := Config{
+		Addr: addr, From: "Shop <shop@example.com>", TLS: TLSNone, Helo: "client.example.com",
+		Timeout: 5 * time.Second, DotTimeout: time.Second, CommandTimeout: 3 * time.Second,
+	}
+	for _, f := range mend {
+		f(&cfg)
+	}
+	c, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// hasty makes silence end soon.
+func hasty(cfg *Config) {
+	cfg.Timeout, cfg.DotTimeout, cfg.CommandTimeout = 700*time.Millisecond, 300*time.Millisecond, 200*time.Millisecond
+}
+
+func message(key, recipient, content string) channels.Message {
+	at := time.Date(2026, 11, 30, 10, 0, 0, 0, time.UTC)
+	return channels.Message{EffectKey: key, Recipient: recipient, Content: json.RawMessage(content), OccurredAt: at, Date: at.Add(time.Minute)}
+}
+
+func testKey(i byte) string { return strings.Repeat(string('a'+rune(i%6)), 39) + "0" }
+
+// attempt renders a mail and returns its first attempt.
+func attempt(t *testing.T, c *Channel, m channels.Message) channels.Attempt {
+	t.Helper()
+	rendered, err := c.Render(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return channels.Attempt{IntentID: "01900000-0000-7000-8000-000000000001", Generation: 1, EffectKey: m.EffectKey, Recipient: m.Recipient, Rendered: rendered}
+}
+
+func hello(t *testing.T, c *Channel) channels.Attempt {
+	t.Helper()
+	return attempt(t, c, message(testKey(0), testRecipient, `{"subject":"Hello","text":"Hello Ada\n.a line with a dot\n.\nend"}`))
+}
+
+// poll asks until the answer is yes or five seconds are over.
+func poll(t *testing.T, what string, yes func() bool) {
+	t.Helper()
+	for end := time.Now().Add(5 * time.Second); !yes(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited for 5 s: %s", what)
+		}
+	}
+}
+
+func wantOutcome(t *testing.T, o channels.Outcome, result channels.Result, phase channels.Phase) {
+	t.Helper()
+	if o.Result() != result || o.Phase() != phase {
+		t.Errorf("outcome %v at phase %q (code %s: %s), want %v at %q", o.Result(), o.Phase(), o.Code(), o.Message(), result, phase)
+	}
+}
