@@ -3,8 +3,10 @@ package migrations
 import (
 	"context"
 	"io/fs"
+	"log/slog"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -13,17 +15,20 @@ import (
 
 const waitingAtGate = "select count(*) from pg_locks where locktype = 'advisory' and objid = 4711 and not granted and database = (select oid from pg_database where datname = current_database())"
 
-// replicas runs Up as several processes would, all at once, and returns how often each version was applied.
-func replicas(t *testing.T, n int, url string, files fs.FS) map[int64]int {
+// replicas runs Up as several processes would, all at once, and returns how often each version was applied, and what was
+// logged at level Warn.
+func replicas(t *testing.T, n int, url string, files fs.FS) (times map[int64]int, warnings string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var mu sync.Mutex
 	var all sync.WaitGroup
-	times := map[int64]int{}
+	times = map[int64]int{}
+	var said strings.Builder
+	handler := slog.NewTextHandler(&said, &slog.HandlerOptions{Level: slog.LevelWarn}) // locks around its writes
 	for range n {
 		all.Go(func() {
-			applied, err := on(url, files).up(ctx)
+			applied, err := runner{url: url, files: files, log: slog.New(handler)}.up(ctx)
 			if err != nil {
 				t.Errorf("a replica did not start: %v", err)
 			}
@@ -35,11 +40,16 @@ func replicas(t *testing.T, n int, url string, files fs.FS) map[int64]int {
 		})
 	}
 	all.Wait()
-	return times
+	return times, said.String()
 }
 
-func mustEachOnce(t *testing.T, times map[int64]int, files fs.FS, from int) {
+// mustEachOnce runs five replicas; the lock must keep them apart, not the second fence behind it.
+func mustEachOnce(t *testing.T, url string, files fs.FS, from int) {
 	t.Helper()
+	times, warnings := replicas(t, 5, url, files)
+	if warnings != "" {
+		t.Errorf("the replicas collided: %s", warnings)
+	}
 	known, err := runner{files: files}.known()
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +68,7 @@ func mustEachOnce(t *testing.T, times map[int64]int, files fs.FS, from int) {
 func TestO1FiveReplicasOnAnEmptyDatabase(t *testing.T) {
 	t.Parallel()
 	url := emptyDatabase(t)
-	mustEachOnce(t, replicas(t, 5, url, schema()), schema(), 0)
+	mustEachOnce(t, url, schema(), 0)
 	if err := on(url, schema()).check(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -68,7 +78,7 @@ func TestO1FiveReplicasOnThePreviousSchema(t *testing.T) {
 	t.Parallel()
 	url := emptyDatabase(t)
 	mustUp(t, url, only(t, 1))
-	mustEachOnce(t, replicas(t, 5, url, schema()), schema(), 1)
+	mustEachOnce(t, url, schema(), 1)
 }
 
 // startChild starts a replica in a process of its own and returns when it stands in the middle of the slow migration.
@@ -105,7 +115,7 @@ func TestO1KilledInTheMiddleTheNextStartsComplete(t *testing.T) {
 	if err := holder.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	times := replicas(t, 3, url, slowSchema())
+	times, _ := replicas(t, 3, url, slowSchema())
 	if times[90001] != 1 {
 		t.Errorf("the broken migration was applied %d times afterwards", times[90001])
 	}
