@@ -1,7 +1,15 @@
 package smtp
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/json"
+	"math/big"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -39,7 +47,7 @@ func newChannel(t *testing.T, addr string, mend ...func(*Config)) *Channel {
 
 // hasty makes silence end soon.
 func hasty(cfg *Config) {
-	cfg.Timeout, cfg.DotTimeout, cfg.CommandTimeout = 700*time.Millisecond, 300*time.Millisecond, 200*time.Millisecond
+	cfg.Timeout, cfg.DotTimeout, cfg.CommandTimeout = 2*time.Second, time.Second, 500*time.Millisecond
 }
 
 func message(key, recipient, content string) channels.Message {
@@ -79,4 +87,28 @@ func wantOutcome(t *testing.T, o channels.Outcome, result channels.Result, phase
 	if o.Result() != result || o.Phase() != phase {
 		t.Errorf("outcome %v at phase %q (code %s: %s), want %v at %q", o.Result(), o.Phase(), o.Code(), o.Message(), result, phase)
 	}
+}
+
+// certificate makes a server certificate for 127.0.0.1 and the pool that trusts it.
+func certificate(t testing.TB) (*tls.Config, *x509.CertPool) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "mx"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(parsed)
+	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}, pool
 }

@@ -3,20 +3,13 @@ package smtp
 import (
 	"bufio"
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"io"
-	"math/big"
 	"net"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 )
 
 // How a scripted step ends.
@@ -38,6 +31,7 @@ type act struct {
 type at struct {
 	conn, n int
 	step    string
+	rcpt    string // the argument of the last RCPT
 }
 
 // took is a message that ended with a dot.
@@ -162,7 +156,7 @@ func (c *talk) say(step, good string) bool {
 	c.seen[step]++
 	a, scripted := act{}, false
 	if c.p.do != nil {
-		a, scripted = c.p.do(at{conn: c.conn, n: c.seen[step], step: step})
+		a, scripted = c.p.do(at{conn: c.conn, n: c.seen[step], step: step, rcpt: c.rcpt})
 	}
 	text := good
 	if scripted && (a.reply != "" || a.end != goOn) {
@@ -281,28 +275,4 @@ func (c *talk) body() bool {
 	c.p.mails = append(c.p.mails, took{from: c.from, rcpt: c.rcpt, body: body.Bytes(), conn: c.conn})
 	c.p.mu.Unlock()
 	return c.say("dot", "250 2.0.0 Ok: queued as 4F2A1B9C") && c.say("after", "")
-}
-
-// certificate makes a server certificate for 127.0.0.1 and the pool that trusts it.
-func certificate(t testing.TB) (*tls.Config, *x509.CertPool) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "mx"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	parsed, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool := x509.NewCertPool()
-	pool.AddCert(parsed)
-	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}, pool
 }
