@@ -20,6 +20,9 @@ const (
 	Refused    Verdict = "refused"    // the request is malformed or the channel cannot send it
 )
 
+// Admitted reports whether an intent stands for the request: a producer that hears it is done.
+func (v Verdict) Admitted() bool { return v == Accepted || v == Duplicate }
+
 // Reply answers a submitted request; the intent is on record when it is sent.
 type Reply struct {
 	Verdict Verdict  `json:"verdict"`
