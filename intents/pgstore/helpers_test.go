@@ -2,19 +2,15 @@ package pgstore_test
 
 import (
 	"context"
-	"crypto/sha256"
-	"fmt"
 	"log/slog"
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/onebell/onebell/channels"
-	"github.com/onebell/onebell/dedup"
 	"github.com/onebell/onebell/intents"
+	"github.com/onebell/onebell/intents/intenttest"
 	"github.com/onebell/onebell/intents/pgstore"
 	"github.com/onebell/onebell/migrations/pgtest"
 )
@@ -74,44 +70,25 @@ func one[T any](b *bench, sql string, args ...any) T {
 	return v
 }
 
+// The kit's names, for short.
 const (
-	me   = "host-a/1"
-	them = "host-b/2"
+	me   = intenttest.Me
+	them = intenttest.Them
 )
 
-var happened = time.Now().UTC().Add(-time.Minute).Truncate(time.Microsecond)
-
-// ask is an admission of the key's revision; how changes it before the fingerprint is made.
-func ask(key string, revision int32, how ...func(*intents.Admission)) intents.Admission {
-	a := intents.Admission{
-		Token:     uuid.Must(uuid.NewV7()),
-		Identity:  dedup.Identity{Caller: "shop", Channel: "mail", Key: dedup.Key(key), Revision: revision},
-		Meaning:   dedup.Meaning{Recipient: "ada@example.org", Content: []byte(`{"text":"hello"}`), OccurredAt: happened},
-		Guarantee: channels.DuplicateVisible, EffectKey: "effect-" + key, CollapseKey: "collapse-" + key, KeyScope: "scope",
-		Rendered: []byte("rendered " + key), Priority: intents.Normal,
-	}
-	for _, h := range how {
-		h(&a)
-	}
-	if a.Fingerprint == (dedup.Fingerprint{}) {
-		a.Fingerprint = a.Meaning.Fingerprint()
-	}
-	hash := sha256.Sum256([]byte(a.Meaning.Recipient))
-	a.RecipientHash = hash[:]
-	return a
-}
-
-func text(s string) func(*intents.Admission) {
-	return func(a *intents.Admission) { a.Meaning.Content = fmt.Appendf(nil, `{"text":%q}`, s) }
-}
-func channel(name string) func(*intents.Admission) {
-	return func(a *intents.Admission) { a.Identity.Channel = name }
-}
-func now(a *intents.Admission) { a.ClaimNow, a.Guarantee = true, channels.Keyed }
-
-func batchOf(as ...intents.Admission) intents.AdmitBatch {
-	return intents.AdmitBatch{Admissions: as, Batch: uuid.New(), Owner: me, Lease: time.Minute}
-}
+var (
+	ask       = intenttest.Ask
+	text      = intenttest.Text
+	now       = intenttest.ClaimNow
+	batchOf   = intenttest.Batch
+	wish      = intenttest.Wish
+	succeeded = intenttest.Succeeded
+	notSent   = intenttest.NotSent
+	resent    = intenttest.Resent
+	parked    = intenttest.Parked
+	handBack  = intenttest.HandedBack
+	leaseOver = intenttest.LeaseOver
+)
 
 // admit admits and returns the verdicts; it fails the test on an error.
 func (b *bench) admit(as ...intents.Admission) []intents.Verdict {
@@ -148,39 +125,6 @@ func (b *bench) claimOne(owner string) intents.Claim {
 	return cs[0]
 }
 
-func wish(channel, owner string, n int) intents.ClaimRequest {
-	return intents.ClaimRequest{Channel: channel, KeyScope: "scope", Owner: owner, Lease: time.Minute, N: n, Token: uuid.New()}
-}
-
-// outcome is a settlement of the claim by its owner.
-func outcome(c intents.Claim, owner string, t intents.Transition, o channels.Outcome) intents.Settlement {
-	return intents.Settlement{ID: c.ID, Generation: c.Generation, Owner: owner, Transition: t, Outcome: o, Took: 20 * time.Millisecond}
-}
-
-func succeeded(c intents.Claim, owner string) intents.Settlement {
-	o := channels.OutcomeAccepted("provider-7", "250", "taken")
-	return outcome(c, owner, intents.Succeed(o), o)
-}
-
-func notSent(c intents.Claim, owner string, delay time.Duration) intents.Settlement {
-	o := channels.OutcomeNotSent(channels.PhaseConnect, "dial", "refused")
-	return outcome(c, owner, intents.Retry(o, delay, true), o)
-}
-
-func resend(c intents.Claim, owner string) intents.Settlement {
-	o := channels.OutcomeUnknown(channels.PhaseCommitted, "timeout", "no reply")
-	return outcome(c, owner, intents.Resend(o, 0, true), o)
-}
-
-func park(c intents.Claim, owner string) intents.Settlement {
-	o := channels.OutcomeUnknown(channels.PhaseCommitted, "timeout", "no reply")
-	return outcome(c, owner, intents.Park(o.Code(), o.Message(), true), o)
-}
-
-func handBack(c intents.Claim, owner string) intents.Settlement {
-	return intents.Settlement{ID: c.ID, Generation: c.Generation, Owner: owner, Transition: intents.HandBack("too late"), NoAttempt: true}
-}
-
 func (b *bench) settle(ss ...intents.Settlement) []intents.Settled {
 	b.t.Helper()
 	out, err := b.Settle(b.ctx, ss, nil)
@@ -193,7 +137,7 @@ func (b *bench) settle(ss ...intents.Settlement) []intents.Settled {
 // takeOver takes over what is over on "mail" for owner.
 func (b *bench) takeOver(owner string) []intents.Claim {
 	b.t.Helper()
-	cs, err := b.TakeOver(b.ctx, []string{"mail"}, owner, time.Minute, 100)
+	cs, err := b.TakeOver(b.ctx, []string{"mail"}, owner, intenttest.Lease, 100)
 	if err != nil {
 		b.t.Fatal(err)
 	}

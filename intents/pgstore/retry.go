@@ -12,7 +12,7 @@ import (
 )
 
 // maxTries bounds how often one step is tried; together with the pauses it outlasts a deadlock or a broken pool, not an outage.
-const maxTries = 5
+const maxTries = 4
 
 // do runs step on a connection of its own. Steps recognise their own work, so that one that failed may be done again even when
 // it is not known whether it took effect; do tries again after failures that another try, or another connection, may cure.
