@@ -21,7 +21,7 @@ var errLeftovers = errors.New("the killed server's processes are still there")
 // launch starts the server and waits until it says that it is ready.
 func (p *Postgres) launch(ctx context.Context) (*process, error) {
 	if !isFree(p.port) {
-		return nil, fmt.Errorf("port %d on %s is taken; choose another one or stop what listens there", p.port, loopback)
+		return nil, errTaken(p.port)
 	}
 	leftovers := p.home.uncleanPID() != 0
 	out, err := os.OpenFile(filepath.Join(p.home.dir, "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)

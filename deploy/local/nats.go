@@ -77,7 +77,7 @@ func (n *NATS) Restart() error {
 		return err
 	}
 	if !isFree(n.port) {
-		return fmt.Errorf("port %d on %s is taken; choose another one or stop what listens there", n.port, loopback)
+		return errTaken(n.port)
 	}
 	srv, err := server.NewServer(opts)
 	if err != nil {

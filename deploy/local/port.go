@@ -35,3 +35,7 @@ func isFree(port int) bool {
 }
 
 func address(port int) string { return net.JoinHostPort(loopback, strconv.Itoa(port)) }
+
+func errTaken(port int) error {
+	return fmt.Errorf("port %d on %s is taken; choose another one or stop what listens there", port, loopback)
+}

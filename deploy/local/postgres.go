@@ -79,6 +79,9 @@ func StartPostgres(ctx context.Context, opts PostgresOptions) (_ *Postgres, err 
 	if p.bin, err = FindBinaries(ctx, h.major()); err != nil {
 		return nil, err
 	}
+	if opts.Port != 0 && !isFree(opts.Port) {
+		return nil, errTaken(opts.Port)
+	}
 	if p.password, err = h.prepare(ctx, p.bin, opts.Durable); err != nil {
 		return nil, err
 	}
