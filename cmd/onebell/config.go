@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/kelseyhightower/envconfig"
+
+	"github.com/onebell/onebell/dedup"
 )
 
 // Config is what the environment says. loadConfig is the only way to make one; the field names are the variables' names.
@@ -67,13 +69,23 @@ const (
 const serveNeeds = needDatabase | needSecret | needChannels
 
 // loadConfig reads and checks the environment. The error names variables and reasons, never values.
-func loadConfig(n need) (Config, error) {
+func loadConfig(n need) (Config, error) { return loadWith(n, nil, nil) }
+
+// loadWith is loadConfig for the commands that bring their own surroundings: channels takes the place of ONEBELL_CHANNELS, and
+// fill sets what the environment does not decide. Everything else, a channel's limits above all, stays the environment's.
+func loadWith(n need, channels list, fill func(*Config)) (Config, error) {
 	var c Config
 	if err := process("ONEBELL", &c); err != nil {
 		return Config{}, err
 	}
+	if channels != nil {
+		c.Channels, c.AllowSandbox = channels, nil
+	}
 	if err := c.loadChannels(); err != nil {
 		return Config{}, err
+	}
+	if fill != nil {
+		fill(&c)
 	}
 	known, err := c.variables()
 	if err != nil {
@@ -121,7 +133,7 @@ func (c *Config) loadChannels() error {
 func newInstance(item string) (instance, error) {
 	name, typ, ok := strings.Cut(item, ":")
 	name, typ = strings.TrimSpace(name), strings.TrimSpace(typ)
-	if !ok || !validInstance(name) {
+	if _, err := dedup.ParseChannel(name); !ok || err != nil {
 		return instance{}, configError("ONEBELL_CHANNELS has an item that is not name:type with a name of 1 to 32 characters from a-z 0-9 _ -; write it as in mail:smtp,hooks:webhook")
 	}
 	make, ok := channelTypes()[typ]
@@ -130,10 +142,6 @@ func newInstance(item string) (instance, error) {
 	}
 	prefix := "ONEBELL_CHANNEL_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 	return instance{name: name, typ: typ, prefix: prefix, env: make()}, nil
-}
-
-func validInstance(name string) bool {
-	return len(name) >= 1 && len(name) <= 32 && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_-") == ""
 }
 
 // variables lists every variable that this configuration reads, with its effective value.
@@ -181,6 +189,9 @@ func (c *Config) readFiles(p *problems) {
 		if warning != "" {
 			c.warnings = append(c.warnings, f.name+"_FILE "+warning)
 		}
+	}
+	if c.NatsURL.source == "" {
+		c.NatsURL.source = "default"
 	}
 }
 

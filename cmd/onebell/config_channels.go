@@ -1,13 +1,13 @@
 package main
 
 import (
-	"net/mail"
+	"encoding/json"
 	"net/netip"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/onebell/onebell/channels"
+	"github.com/onebell/onebell/channels/smtp"
 )
 
 // channelEnv is the variables of one channel type, read for one instance.
@@ -18,15 +18,16 @@ type channelEnv interface {
 	secretFiles(prefix string) []secretFile
 	// check adds what is wrong with the variables.
 	check(prefix string, p *problems)
+	// sample returns the smallest content that the type takes.
+	sample() json.RawMessage
 	// build makes the channel of the named instance.
-	build(name string, d channelDeps) (channels.Channel, error)
+	build(name string) (channels.Channel, error)
 }
 
 // Limits are the variables that every channel type has. It is exported because envconfig does not look into an embedded struct
 // that is not.
 type Limits struct {
 	Concurrency count `default:"16" desc:"simultaneous sends"`
-	Timeout     span  `default:"30s" desc:"longest attempt, from its first byte to its last"`
 	Rate        rate  `desc:"sends per second; no limit when unset"`
 	MaxAttempts count `split_words:"true" default:"50" desc:"attempts before an intent ends as exhausted"`
 	MaxAge      span  `split_words:"true" default:"24h" desc:"time after admission (or not_before) when retrying ends"`
@@ -46,11 +47,11 @@ const (
 	maxTimeout     = 15 * time.Minute
 )
 
-func (l *Limits) checkLimits(prefix string, p *problems) {
+func (l *Limits) checkLimits(prefix string, timeout span, p *problems) {
 	if l.Concurrency > maxConcurrency {
 		p.add(prefix+"_CONCURRENCY", "is out of range; use 1 to 1024")
 	}
-	if d := time.Duration(l.Timeout); d < 100*time.Millisecond || d > maxTimeout {
+	if d := time.Duration(timeout); d < 100*time.Millisecond || d > maxTimeout {
 		p.add(prefix+"_TIMEOUT", "is out of range; use 100ms to 15m")
 	}
 	oneOf(p, prefix+"_ON_UNKNOWN", string(l.OnUnknown), string(channels.OnUnknownResend), string(channels.OnUnknownHold))
@@ -59,6 +60,7 @@ func (l *Limits) checkLimits(prefix string, p *problems) {
 // smtpEnv is the variables of type smtp.
 type smtpEnv struct {
 	Limits
+	Timeout           span     `default:"3m" desc:"longest attempt, from its first byte to its last"`
 	Addr              hostPort `desc:"mail server, as in mail.example.org:587; required"`
 	From              word     `desc:"sender of every mail; required"`
 	Username          word     `desc:"login; none when unset"`
@@ -74,31 +76,35 @@ func (e *smtpEnv) secretFiles(prefix string) []secretFile {
 	return []secretFile{{prefix + "_PASSWORD", &e.Password, e.PasswordFile}}
 }
 
+func (e *smtpEnv) sample() json.RawMessage { return json.RawMessage(`{"subject":"-","text":"-"}`) }
+
 func (e *smtpEnv) check(prefix string, p *problems) {
-	e.checkLimits(prefix, p)
-	oneOf(p, prefix+"_TLS", string(e.TLS), "mandatory", "opportunistic", "none")
+	e.checkLimits(prefix, e.Timeout, p)
+	oneOf(p, prefix+"_TLS", string(e.TLS), string(smtp.TLSMandatory), string(smtp.TLSOpportunistic), string(smtp.TLSNone))
 	if e.Addr == "" {
 		p.add(prefix+"_ADDR", "is required; name the mail server, as in mail.example.org:587")
 	}
 	if e.From == "" {
-		p.add(prefix+"_FROM", "is required; set the sender's address")
-	} else if a, err := mail.ParseAddress(string(e.From)); err != nil || !strings.Contains(a.Address, "@") {
-		p.add(prefix+"_FROM", "is not a mail address; write it as in receipts@example.org")
+		p.add(prefix+"_FROM", "is required; set the sender's address, as in receipts@example.org")
 	}
-	if (e.Username == "") != (e.Password.value == "") {
-		p.add(prefix+"_USERNAME", "and _PASSWORD go together; set both or neither")
-	}
-	if e.TLS == "none" && e.Password.value != "" {
+	if e.TLS == word(smtp.TLSNone) && e.Password.value != "" && !loopback(string(e.Addr)) {
 		p.add(prefix+"_TLS", "is none, which would send the password in the clear; use mandatory")
 	}
-	if (e.IdempotencyHeader == "") != (e.KeyWindow == 0) {
-		p.add(prefix+"_IDEMPOTENCY_HEADER", "and _KEY_WINDOW go together; set both if the relay deduplicates on a header, else neither")
-	}
+}
+
+// build makes the channel; what is left to check of its variables, the adapter checks.
+func (e *smtpEnv) build(string) (channels.Channel, error) {
+	return smtp.New(smtp.Config{
+		Addr: string(e.Addr), From: string(e.From), Username: string(e.Username), Password: smtp.Secret(e.Password.value), TLS: smtp.TLSMode(e.TLS),
+		Helo: string(e.Hello), IdempotencyHeader: string(e.IdempotencyHeader), KeyWindow: time.Duration(e.KeyWindow), Timeout: time.Duration(e.Timeout),
+		MaxIdle: int(e.Concurrency),
+	})
 }
 
 // webhookEnv is the variables of type webhook.
 type webhookEnv struct {
 	Limits
+	Timeout           span     `default:"30s" desc:"longest attempt, from its first byte to its last"`
 	Dedup             word     `default:"none" desc:"what receivers deduplicate on: none, idempotency-key or webhook-id"`
 	KeyWindow         span     `split_words:"true" desc:"how long receivers remember a key; required unless DEDUP is none"`
 	SigningSecret     secret   `split_words:"true" desc:"Standard Webhooks secret (whsec_ and base64); several with blanks between them while rotating"`
@@ -111,8 +117,10 @@ func (e *webhookEnv) secretFiles(prefix string) []secretFile {
 	return []secretFile{{prefix + "_SIGNING_SECRET", &e.SigningSecret, e.SigningSecretFile}}
 }
 
+func (e *webhookEnv) sample() json.RawMessage { return json.RawMessage(`{"type":"sample","data":{}}`) }
+
 func (e *webhookEnv) check(prefix string, p *problems) {
-	e.checkLimits(prefix, p)
+	e.checkLimits(prefix, e.Timeout, p)
 	oneOf(p, prefix+"_DEDUP", string(e.Dedup), "none", "idempotency-key", "webhook-id")
 	if (e.Dedup == "none") != (e.KeyWindow == 0) {
 		p.add(prefix+"_KEY_WINDOW", "and _DEDUP go together; say how long receivers remember a key, or set _DEDUP to none and unset it")
@@ -142,9 +150,12 @@ func networks(items list) ([]netip.Prefix, error) {
 // sandboxEnv is the variables of type sandbox.
 type sandboxEnv struct {
 	Limits
+	Timeout   span `default:"30s" desc:"longest attempt, from its first byte to its last"`
 	KeyWindow span `split_words:"true" default:"24h" desc:"how long the sandbox says that it remembers a key"`
 }
 
 func (e *sandboxEnv) secretFiles(string) []secretFile { return nil }
 
-func (e *sandboxEnv) check(prefix string, p *problems) { e.checkLimits(prefix, p) }
+func (e *sandboxEnv) sample() json.RawMessage { return json.RawMessage(`{}`) }
+
+func (e *sandboxEnv) check(prefix string, p *problems) { e.checkLimits(prefix, e.Timeout, p) }

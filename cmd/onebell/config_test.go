@@ -55,6 +55,16 @@ func serveEnv(pairs ...string) map[string]string {
 	return env
 }
 
+// loadAndBuild does what serve does before it connects to anything.
+func loadAndBuild() error {
+	c, err := loadConfig(serveNeeds)
+	if err != nil {
+		return err
+	}
+	_, err = newApp(c, slog.New(slog.DiscardHandler))
+	return err
+}
+
 func TestConfigErrorsNameVariableAndReason(t *testing.T) {
 	cases := []struct {
 		name string
@@ -106,11 +116,15 @@ func TestConfigErrorsNameVariableAndReason(t *testing.T) {
 		{"leave for something else", []string{"ONEBELL_ALLOW_SANDBOX", "mail"}, "ONEBELL_ALLOW_SANDBOX names something that is not a sandbox"},
 		{"mail without address", []string{"ONEBELL_CHANNEL_MAIL_ADDR", "-"}, "ONEBELL_CHANNEL_MAIL_ADDR is required"},
 		{"mail without sender", []string{"ONEBELL_CHANNEL_MAIL_FROM", "-"}, "ONEBELL_CHANNEL_MAIL_FROM is required"},
-		{"user without password", []string{"ONEBELL_CHANNEL_MAIL_USERNAME", "u"}, "ONEBELL_CHANNEL_MAIL_USERNAME and _PASSWORD go together"},
-		{"password in the clear", []string{"ONEBELL_CHANNEL_MAIL_USERNAME", "u", "ONEBELL_CHANNEL_MAIL_PASSWORD", canary}, "ONEBELL_CHANNEL_MAIL_TLS is none"},
+		{"user without password", []string{"ONEBELL_CHANNEL_MAIL_USERNAME", "u"}, "ONEBELL_CHANNEL_MAIL: USERNAME and PASSWORD go together"},
+		{"password in the clear", []string{"ONEBELL_CHANNEL_MAIL_USERNAME", "u", "ONEBELL_CHANNEL_MAIL_PASSWORD", canary, "ONEBELL_CHANNEL_MAIL_ADDR", "mail.example.org:25"}, "ONEBELL_CHANNEL_MAIL_TLS is none"},
 		{"bad TLS word", []string{"ONEBELL_CHANNEL_MAIL_TLS", "yes"}, "ONEBELL_CHANNEL_MAIL_TLS must be mandatory, opportunistic or none"},
-		{"header without window", []string{"ONEBELL_CHANNEL_MAIL_IDEMPOTENCY_HEADER", "X-Key"}, "ONEBELL_CHANNEL_MAIL_IDEMPOTENCY_HEADER and _KEY_WINDOW"},
+		{"header without window", []string{"ONEBELL_CHANNEL_MAIL_IDEMPOTENCY_HEADER", "X-Key"}, "ONEBELL_CHANNEL_MAIL: IDEMPOTENCY_HEADER needs KEY_WINDOW"},
 		{"key without window", []string{"ONEBELL_CHANNEL_HOOKS_KEY_WINDOW", "-"}, "ONEBELL_CHANNEL_HOOKS_KEY_WINDOW and _DEDUP go together"},
+		{"D3 keys forgotten before the last retry", []string{"ONEBELL_KEEP_KEYS", "96h"}, "ONEBELL_KEEP_KEYS is too short"},
+		{"D3 keys kept long enough", []string{"ONEBELL_KEEP_KEYS", "240h"}, ""},
+		{"D3 keys outlive a longer retry", []string{"ONEBELL_KEEP_KEYS", "240h", "ONEBELL_CHANNEL_MAIL_MAX_AGE", "150h"}, "ONEBELL_KEEP_KEYS is too short"},
+		{"D3 intents forgotten before their keys", []string{"ONEBELL_KEEP_KEYS", "240h", "ONEBELL_KEEP_INTENTS", "239h"}, "ONEBELL_KEEP_INTENTS is shorter"},
 		{"bad dedup word", []string{"ONEBELL_CHANNEL_HOOKS_DEDUP", "always"}, "ONEBELL_CHANNEL_HOOKS_DEDUP must be"},
 		{"network without length", []string{"ONEBELL_CHANNEL_HOOKS_ALLOW_PRIVATE", "10.0.0.0"}, "ONEBELL_CHANNEL_HOOKS_ALLOW_PRIVATE has an item that is not a network"},
 		{"look-up without scheme", []string{"ONEBELL_CHANNEL_HOOKS_LOOKUP_URL", "example.org/x"}, "ONEBELL_CHANNEL_HOOKS_LOOKUP_URL is not an http(s) address"},
@@ -126,7 +140,7 @@ func TestConfigErrorsNameVariableAndReason(t *testing.T) {
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			setEnv(t, serveEnv(tc.env...))
-			_, err := loadConfig(serveNeeds)
+			err := loadAndBuild()
 			switch {
 			case tc.want == "" && err != nil:
 				t.Fatalf("refused: %v", err)
@@ -154,10 +168,10 @@ func TestX5NoVariableShowsItsValue(t *testing.T) {
 	for _, v := range vars {
 		for _, value := range []string{canary, "postgres://u:" + canary + "@h:x/d", `{"` + canary, canary + "\x01"} {
 			setEnv(t, serveEnv(v.Name, value))
-			c, err := loadConfig(serveNeeds)
-			if err != nil && strings.Contains(err.Error(), canary) {
+			if err := loadAndBuild(); err != nil && strings.Contains(err.Error(), canary) {
 				t.Errorf("%s: the error shows the value: %v", v.Name, err)
 			}
+			c, err := loadConfig(serveNeeds)
 			if err == nil && strings.Contains(fmt.Sprintf("%v %+v %#v", c.Secret, c.DatabaseURL, c.NatsURL), canary) {
 				t.Errorf("%s: formatting shows the value", v.Name)
 			}

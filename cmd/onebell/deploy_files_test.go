@@ -143,7 +143,7 @@ func TestUnitIsHardenedAndDrains(t *testing.T) {
 	}
 	for key, want := range map[string]string{
 		"[Service]ExecStart": "/usr/local/bin/onebell serve", "[Service]EnvironmentFile": "/etc/onebell/onebell.env", "[Service]Type": "exec",
-		"[Service]KillSignal": "SIGTERM", "[Service]TimeoutStopSec": "60s", "[Service]Restart": "always", "[Service]RestartPreventExitStatus": "2",
+		"[Service]KillSignal": "SIGTERM", "[Service]TimeoutStopSec": "240s", "[Service]Restart": "always", "[Service]RestartPreventExitStatus": "2",
 		"[Service]DynamicUser": "yes", "[Service]NoNewPrivileges": "yes", "[Service]ProtectSystem": "strict", "[Service]ProtectHome": "yes", "[Service]PrivateTmp": "yes",
 		"[Service]CapabilityBoundingSet": "", "[Service]MemoryDenyWriteExecute": "yes", "[Service]UMask": "0077", "[Service]LoadCredential": "secret:/etc/onebell/secret",
 		"[Service]SystemCallErrorNumber": "EPERM", "[Install]WantedBy": "multi-user.target",
@@ -186,6 +186,41 @@ func TestContainerIsStaticAndWithoutRights(t *testing.T) {
 	} {
 		if !slices.Contains(lines, want) {
 			t.Errorf("the container file lacks the line %q", want)
+		}
+	}
+}
+
+var (
+	requirement = regexp.MustCompile(`(?m)^\t(\S+) (v\S+)$`) // direct ones: the others end in "// indirect"
+	tableRow    = regexp.MustCompile(`(?m)^\| (\S+\.\S+) \| (v\S+) \| `)
+)
+
+func TestEveryDependencyHasItsReason(t *testing.T) {
+	mod, err := os.ReadFile("../../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	decisions, err := os.ReadFile("../../deploy/DECISIONS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reasons := map[string]string{}
+	for _, m := range tableRow.FindAllStringSubmatch(string(decisions), -1) {
+		reasons[m[1]] = m[2]
+	}
+	direct := requirement.FindAllStringSubmatch(string(mod), -1)
+	if len(direct) < 5 {
+		t.Fatalf("only %d requirements found", len(direct))
+	}
+	for _, m := range direct {
+		if reasons[m[1]] != m[2] {
+			t.Errorf("DECISIONS.md gives %s version %q and a reason; go.mod has %s", m[1], reasons[m[1]], m[2])
+		}
+		delete(reasons, m[1])
+	}
+	for path := range reasons {
+		if !strings.Contains(string(mod), path+" ") {
+			t.Errorf("DECISIONS.md has a reason for %s, which go.mod does not require", path)
 		}
 	}
 }

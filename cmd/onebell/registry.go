@@ -18,9 +18,18 @@ func channelTypes() map[string]func() channelEnv {
 
 func typeNames() []string { return slices.Sorted(maps.Keys(channelTypes())) }
 
-// channelDeps is what channels are built with, beside their variables.
-type channelDeps struct{}
+// buildRegistry makes the channels of all configured instances.
+func buildRegistry(c Config) (*channels.Registry, error) {
+	var entries []channels.Entry
+	for _, in := range c.instances {
+		ch, err := in.env.build(in.name)
+		if err != nil {
+			return nil, configError(in.prefix + ": " + err.Error())
+		}
+		entries = append(entries, channels.Entry{Name: in.name, Type: in.typ, Channel: ch, Settings: in.env.settings()})
+	}
+	return channels.NewRegistry(entries...)
+}
 
-func (e *smtpEnv) build(string, channelDeps) (channels.Channel, error)    { return nil, nil }
-func (e *webhookEnv) build(string, channelDeps) (channels.Channel, error) { return nil, nil }
-func (e *sandboxEnv) build(string, channelDeps) (channels.Channel, error) { return nil, nil }
+func (e *webhookEnv) build(string) (channels.Channel, error) { return nil, nil }
+func (e *sandboxEnv) build(string) (channels.Channel, error) { return nil, nil }

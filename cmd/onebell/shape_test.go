@@ -79,7 +79,7 @@ type rule struct{ rooms, modules []string }
 var rules = map[string]rule{
 	"dedup":            {nil, []string{"github.com/gowebpki/jcs"}},
 	"channels":         {nil, []string{"code.dny.dev/ssrf"}},
-	"channels/smtp":    {[]string{"channels"}, []string{"github.com/wneessen/go-mail"}},
+	"channels/smtp":    {[]string{"channels"}, []string{"github.com/wneessen/go-mail", "golang.org/x/net/idna"}},
 	"channels/webhook": {[]string{"channels"}, nil},
 	"channels/sandbox": {[]string{"channels"}, nil},
 	"migrations":       {nil, []string{"github.com/jackc/pgx/v5", "github.com/pressly/goose/v3"}},

@@ -1,0 +1,239 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/onebell/onebell/dispatch/client"
+	"github.com/onebell/onebell/dispatch/natstest"
+	"github.com/onebell/onebell/intents"
+	"github.com/onebell/onebell/migrations/pgtest"
+)
+
+// childMark makes a process of this test binary an onebell: its value is the command line.
+const childMark = "TEST_BINARY_IS_ONEBELL"
+
+// onebellIfChild is the first thing that TestMain does.
+func onebellIfChild() {
+	if line := os.Getenv(childMark); line != "" {
+		os.Args = append([]string{"onebell"}, strings.Fields(line)...)
+		main()
+	}
+}
+
+// town is a broker, a database, peers and a producer, for dispatchers that are processes of their own.
+type town struct {
+	t           *testing.T
+	broker      string
+	databaseURL string
+	mail        *mailPeer
+	keyed       *hookPeer // drops repeats of a key
+	plain       *hookPeer
+	producer    *client.Client
+	db          *pgx.Conn
+	timeout     time.Duration // of an attempt
+}
+
+func newTown(t *testing.T) *town {
+	t.Helper()
+	return newTownOn(t, natstest.Start(t).URL(), pgtest.New(t))
+}
+
+func newTownOn(t *testing.T, broker, databaseURL string) *town {
+	t.Helper()
+	w := &town{t: t, broker: broker, databaseURL: databaseURL, timeout: 2 * time.Second,
+		mail: newMailPeer(t), keyed: newHookPeer(t), plain: newHookPeer(t)}
+	ctx := t.Context()
+	var err error
+	if w.producer, err = client.Connect(ctx, client.Options{URL: w.broker, Caller: "shop"}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.producer.Close)
+	if w.db, err = pgx.Connect(ctx, w.databaseURL); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.db.Close(context.Background()) })
+	return w
+}
+
+// lease is how long a claim of this town's channels stands.
+func (w *town) lease() time.Duration { return intents.LeaseFor(w.timeout) }
+
+// env is what a dispatcher of this town is configured with.
+func (w *town) env() []string {
+	env := []string{
+		"ONEBELL_NATS_URL=" + w.broker, "ONEBELL_DATABASE_URL=" + w.databaseURL, "ONEBELL_SECRET=0123456789abcdef0123456789abcdef",
+		"ONEBELL_ADMIN_ADDR=127.0.0.1:0", "ONEBELL_LOG_LEVEL=info", "ONEBELL_CHANNELS=mail:smtp,keyed:webhook,plain:webhook",
+		"ONEBELL_CHANNEL_MAIL_ADDR=" + w.mail.addr(), "ONEBELL_CHANNEL_MAIL_FROM=shop@example.org", "ONEBELL_CHANNEL_MAIL_TLS=none",
+		"ONEBELL_CHANNEL_KEYED_DEDUP=idempotency-key", "ONEBELL_CHANNEL_KEYED_KEY_WINDOW=1h",
+	}
+	for _, name := range []string{"MAIL", "KEYED", "PLAIN"} {
+		env = append(env, "ONEBELL_CHANNEL_"+name+"_TIMEOUT="+w.timeout.String())
+	}
+	for _, name := range []string{"KEYED", "PLAIN"} {
+		env = append(env, "ONEBELL_CHANNEL_"+name+"_ALLOW_PRIVATE=127.0.0.0/8")
+	}
+	return env
+}
+
+// dispatcher is an onebell process.
+type dispatcher struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	log  *lockedText
+	done chan struct{}
+}
+
+// serve starts a dispatcher and waits until it serves.
+func (w *town) serve() *dispatcher {
+	w.t.Helper()
+	d := &dispatcher{t: w.t, log: &lockedText{}, done: make(chan struct{})}
+	self, err := os.Executable()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	d.cmd = exec.Command(self)
+	d.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), childMark + "=serve"}, w.env()...)
+	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
+	if err := d.cmd.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+	go func() { _ = d.cmd.Wait(); close(d.done) }()
+	w.t.Cleanup(func() {
+		d.signal(syscall.SIGCONT)
+		d.kill()
+		if w.t.Failed() {
+			w.t.Logf("dispatcher %d said:\n%s", d.cmd.Process.Pid, d.log)
+		}
+	})
+	eventually(w.t, 30*time.Second, "the dispatcher serves", func() bool {
+		select {
+		case <-d.done:
+			w.t.Fatalf("the dispatcher ended:\n%s", d.log)
+		default:
+		}
+		return strings.Contains(d.log.String(), "onebell serves")
+	})
+	return d
+}
+
+func (d *dispatcher) signal(s syscall.Signal) { _ = d.cmd.Process.Signal(s) }
+
+// kill ends the process without a chance to clean up, and waits until it is gone.
+func (d *dispatcher) kill() {
+	d.signal(syscall.SIGKILL)
+	<-d.done
+}
+
+// lockedText is a buffer that a process writes and a test reads.
+type lockedText struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lockedText) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lockedText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// eventually polls until yes, and fails the test when limit is over first.
+func eventually(t testing.TB, limit time.Duration, what string, yes func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(limit)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !yes() {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %v: %s", limit, what)
+		}
+		<-tick.C
+	}
+}
+
+// request is a request that fits the channel.
+func (w *town) request(channel, key string) client.Request {
+	r := client.Request{OccurredAt: time.Now().Truncate(time.Microsecond), Recipient: "ada@example.org",
+		Content: []byte(`{"subject":"Your receipt","text":"Thank you for order ` + key + `."}`)}
+	if channel != "mail" {
+		r.Content = []byte(`{"type":"order.paid","data":{"order":"` + key + `"}}`)
+		r.Recipient = map[string]*hookPeer{"keyed": w.keyed, "plain": w.plain}[channel].url
+	}
+	k, err := client.Key("order", key)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r.Key = k
+	return r
+}
+
+func (w *town) publish(channel, key string) {
+	w.t.Helper()
+	if _, err := w.producer.Publish(w.t.Context(), channel, w.request(channel, key)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// status asks as a producer does.
+func (w *town) status(channel, key string) (client.Status, error) {
+	return w.producer.Status(w.t.Context(), channel, w.request(channel, key).Key, 0)
+}
+
+// becomes waits until the intent has the state, and fails when it passes through a state that is final and another.
+func (w *town) becomes(channel, key string, want intents.State, limit time.Duration) client.Status {
+	w.t.Helper()
+	var last client.Status
+	eventually(w.t, limit, fmt.Sprintf("%s %s becomes %s", channel, key, want), func() bool {
+		s, err := w.status(channel, key)
+		if errors.Is(err, client.ErrNotFound) || errors.Is(err, client.ErrNoAnswer) || errors.Is(err, client.ErrNoDispatcher) || errors.Is(err, client.ErrUnavailable) {
+			return false
+		}
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		last = s
+		if have := intents.State(s.State); have != want && (have.Terminal() || have == intents.UnknownState) {
+			w.t.Fatalf("%s %s became %s (%s), want %s", channel, key, s.State, s.Code, want)
+		}
+		return intents.State(s.State) == want
+	})
+	return last
+}
+
+// count runs a query for one number.
+func (w *town) count(sql string, args ...any) int {
+	w.t.Helper()
+	var n int
+	if err := w.db.QueryRow(context.Background(), sql, args...).Scan(&n); err != nil {
+		w.t.Fatal(err)
+	}
+	return n
+}
+
+// attempts returns the attempts on record for the intent of a channel, oldest first, as "generation result".
+func (w *town) attempts(channel string) []string {
+	w.t.Helper()
+	rows, _ := w.db.Query(context.Background(), `select format('%s %s', a.generation, a.result) from attempts a
+		join intents i on i.id = a.intent_id where i.channel = $1 order by a.generation`, channel)
+	out, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return out
+}
