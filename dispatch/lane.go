@@ -82,13 +82,14 @@ func (l *lane) release() { l.held.Add(-1) }
 // push hands over a claim made at admission, for which room was reserved.
 func (l *lane) push(c intents.Claim) { l.direct <- c }
 
-// due tells the lane that an intent of its channel is, or will be, due.
+// due tells the lane that an intent of its channel is, or will be, due. What is farther away is the scout's.
 func (l *lane) due(at time.Time) {
-	if at.After(time.Now()) {
+	switch wait := time.Until(at); {
+	case wait <= 0:
+		l.wake.ring()
+	case wait < alarmReach:
 		l.alarm.set(at, l.wake.ring)
-		return
 	}
-	l.wake.ring()
 }
 
 // serveDirect begins the sends of claims made at admission.
@@ -185,33 +186,4 @@ func (l *lane) begin(ctx context.Context, c intents.Claim) {
 		defer l.senders.Release(1)
 		l.attempt(ctx, c)
 	}()
-}
-
-// alarm is one timer that rings at the earliest instant it was set to.
-type alarm struct {
-	mu    sync.Mutex
-	at    time.Time
-	timer *time.Timer
-}
-
-func (a *alarm) set(at time.Time, ring func()) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !a.at.IsZero() && !at.Before(a.at) {
-		return
-	}
-	a.stop()
-	a.at = at
-	a.timer = time.AfterFunc(time.Until(at), func() {
-		a.mu.Lock()
-		a.at = time.Time{}
-		a.mu.Unlock()
-		ring()
-	})
-}
-
-func (a *alarm) stop() {
-	if a.timer != nil {
-		a.timer.Stop()
-	}
 }

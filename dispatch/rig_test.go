@@ -184,14 +184,15 @@ func (q request) bytes() []byte {
 	return b
 }
 
-// publish puts a request on the stream.
+// publish puts a request on the stream; like every producer it tries again until it is told that it is there.
 func (r *rig) publish(subject string, payload []byte, opts ...jetstream.PublishOpt) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	if _, err := r.js.Publish(ctx, subject, payload, opts...); err != nil {
-		r.t.Fatal(err)
-	}
+	r.until("the broker's acknowledgement", func() bool {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		_, err := r.js.Publish(ctx, subject, payload, opts...)
+		return err == nil
+	})
 }
 
 // submit asks for a verdict.
@@ -340,4 +341,34 @@ func (l *logBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.String()
+}
+
+type ctx = context.Context
+
+var bg = context.Background()
+
+// cancel asks for a cancellation.
+func (r *rig) cancel(caller, channel, key string) wire.Cancelled {
+	r.t.Helper()
+	msg, err := r.nc.Request(wire.CancelSubject(caller), wire.Ref{Channel: channel, Key: dedup.Key(key)}.Encode(), patience)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	answer, err := wire.DecodeCancelled(msg.Data)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return answer
+}
+
+// wipe loses the request stream with everything in it.
+func (r *rig) wipe() {
+	r.t.Helper()
+	if err := r.js.DeleteStream(bg, wire.RequestStream); err != nil {
+		r.t.Fatal(err)
+	}
+	r.until("the stream there again", func() bool {
+		_, err := r.js.Consumer(bg, wire.RequestStream, dispatch.RequestConsumerName)
+		return err == nil
+	})
 }
