@@ -2,6 +2,7 @@ package channels
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -97,6 +98,7 @@ func TestNothingBeginsUnderADoneContext(t *testing.T) {
 	a, b := net.Pipe()
 	defer a.Close()
 	defer b.Close()
+	go func() { _, _ = io.Copy(io.Discard, b) }() // takes whatever is written
 	ctx, cancel := context.WithCancel(t.Context())
 	c := &meteredConn{Conn: a}
 	c.begin(ctx.Err)

@@ -33,7 +33,7 @@ var httpSentences = map[string]string{
 	HTTPTimeout:   "the time for the attempt was over",
 	HTTPCanceled:  "the attempt was cancelled",
 	HTTPLost:      "the connection ended before a reply was read",
-	HTTPMalformed: "the reply was not HTTP, or its head was too large",
+	HTTPMalformed: "the head of the reply was not HTTP, broke off or was too large",
 }
 
 // Exchange is how one HTTP exchange ended.

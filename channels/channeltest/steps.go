@@ -145,7 +145,7 @@ func (s *stage) same(got Arrival, a channels.Attempt) {
 	if !bytes.Equal(got.Body, a.Rendered) {
 		s.t.Errorf("the bytes on the wire are not the rendered ones:\n%q\n%q", got.Body, a.Rendered)
 	}
-	if s.Channel.Contract().KeyField != "" && got.Key != a.EffectKey {
+	if (got.Key != "" || s.Channel.Contract().KeyField != "") && got.Key != a.EffectKey {
 		s.t.Errorf("key on the wire %q, want %q", got.Key, a.EffectKey)
 	}
 	s.runner.checks.Add(3)
