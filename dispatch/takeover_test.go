@@ -161,9 +161,13 @@ func TestMisconfiguredChannelIsPausedAndTriedWithOne(t *testing.T) {
 	for n := range 5 {
 		r.submit("shop", "hooks", ask(fmt.Sprintf("note:%d", n)))
 	}
-	paused := func() (n int) { return r.count(`select count(*) from channel_states where paused_until > now() and code = '401' and pauses = 1`) }
+	paused := func() (n int) {
+		return r.count(`select count(*) from channel_states where paused_until > now() and code = '401' and pauses = 1`)
+	}
 	r.until("the pause", func() bool { return paused() == 1 })
-	r.until("all handed back", func() bool { return r.count(`select count(*) from intents where state = 'pending' and attempts = 0`) == 5 })
+	r.until("all handed back", func() bool {
+		return r.count(`select count(*) from intents where state = 'pending' and attempts = 0`) == 5
+	})
 	time.Sleep(700 * time.Millisecond) // longer than the scout's round
 	if bad.count() != 1 || d.metric(t, "channel_paused", "hooks") != 1 {
 		t.Errorf("%d sends on a paused channel, want the one that found the fault", bad.count())
@@ -185,7 +189,9 @@ func TestMisconfiguredChannelIsPausedAndTriedWithOne(t *testing.T) {
 	}
 	close(gate.open)
 	r.quiet()
-	r.until("the channel's fault forgotten", func() bool { return r.count(`select count(*) from channel_states where pauses = 0 and paused_until is null`) == 1 })
+	r.until("the channel's fault forgotten", func() bool {
+		return r.count(`select count(*) from channel_states where pauses = 0 and paused_until is null`) == 1
+	})
 	if good.count() != 5 {
 		t.Errorf("%d sends after the trial, want 5", good.count())
 	}

@@ -1,0 +1,214 @@
+package dispatch_test
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/onebell/onebell/channels"
+	"github.com/onebell/onebell/dispatch"
+	"github.com/onebell/onebell/dispatch/natstest"
+	"github.com/onebell/onebell/dispatch/wire"
+	"github.com/onebell/onebell/intents"
+	"github.com/onebell/onebell/migrations/pgtest"
+)
+
+// behind starts a dispatcher whose way to the database is a wire that can be cut.
+func behind(t *testing.T, entries ...channels.Entry) (*rig, *pgtest.Wire, *running) {
+	t.Helper()
+	t.Parallel()
+	url := pgtest.New(t)
+	w := pgtest.Proxy(t, url)
+	r := newRigOn(t, natstest.Start(t).URL(), url)
+	return r, w, r.start(r.config(r.open(w.URL()), entries...))
+}
+
+func TestLostCommitIsRecognised(t *testing.T) {
+	for _, step := range []string{"admit:", "claim:", "settle:"} {
+		for _, fault := range []pgtest.Fault{pgtest.LoseReply, pgtest.LoseRequest} {
+			for name, contract := range map[string]channels.Contract{"hooks": keyed, "mail": visible} {
+				if step == "claim:" && name == "hooks" {
+					continue // claimed at admission
+				}
+				t.Run(fmt.Sprint(step, fault, name), func(t *testing.T) {
+					c := on(contract)
+					r, w, d := behind(t, c.as(name))
+					hit := w.Arm(fault, "-- "+step)
+					r.publish(wire.RequestSubject("shop", name), ask("note:1").bytes())
+					hit.Wait(t)
+					i := r.reaches(identity("shop", name, "note:1"), intents.Succeeded)
+					r.quiet()
+					if i.Attempts != 1 || i.Generation != 1 || c.count() != 1 {
+						t.Errorf("%d attempts in generation %d, %d sends; want 1 of each", i.Attempts, i.Generation, c.count())
+					}
+					if step == "admit:" && d.metric(t, "requests_total", "accepted") != 1 {
+						t.Error("the own commit was not recognised as an acceptance")
+					}
+				})
+			}
+		}
+	}
+}
+
+func TestO2TerminatedConnectionsInTheMiddleOfSends(t *testing.T) {
+	gate := newGateway()
+	c := on(visible)
+	c.send = gate.hold(accepted)
+	r, _, _ := behind(t, c.as("mail"))
+	for n := range 20 {
+		r.publish(wire.RequestSubject("shop", "mail"), ask(fmt.Sprintf("mail:%d", n)).bytes())
+	}
+	for range 8 {
+		<-gate.begun
+	}
+	r.terminate()
+	close(gate.open)
+	r.terminate()
+	r.quiet()
+	if n := r.count(`select count(*) from intents where state = 'succeeded' and attempts = 1`); n != 20 || c.count() != 20 {
+		t.Errorf("%d succeeded, %d sends; want 20 and 20", n, c.count())
+	}
+}
+
+// terminate ends every other session of the database.
+func (r *rig) terminate() {
+	r.t.Helper()
+	if _, err := r.db.Exec(bg, `select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func TestO2ReadOnlyServerIsLeftAndNobodyIsRejected(t *testing.T) {
+	gate := newGateway()
+	c := on(visible)
+	c.send = gate.hold(accepted)
+	r, _, d := behind(t, c.as("mail"))
+	r.publish(wire.RequestSubject("shop", "mail"), ask("mail:1").bytes())
+	<-gate.begun
+	setReadOnly(t, r, "on")
+	close(gate.open) // its settlement meets a server that takes no writes
+	r.publish(wire.RequestSubject("shop", "mail"), ask("mail:2").bytes())
+	r.until("readiness to tell", func() bool { return len(d.Ready()) > 0 })
+	time.Sleep(500 * time.Millisecond)
+	if i, _ := r.find(identity("shop", "mail", "mail:1")); i.State != intents.Sending {
+		t.Errorf("%s while nothing could be written", i.State)
+	}
+	setReadOnly(t, r, "off")
+	for _, key := range []string{"mail:1", "mail:2"} {
+		r.reaches(identity("shop", "mail", key), intents.Succeeded)
+	}
+	if c.count() != 2 || len(r.refusals()) != 0 {
+		t.Errorf("%d sends, refusals %v; want 2 and none", c.count(), r.refusals())
+	}
+}
+
+// setReadOnly turns the database as a failover would: new sessions are read-only, old ones end.
+func setReadOnly(t *testing.T, r *rig, mode string) {
+	t.Helper()
+	conn, err := pgx.Connect(bg, r.dbURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(bg)
+	name := pgx.Identifier{r.db.Config().ConnConfig.Database}.Sanitize()
+	for _, sql := range []string{
+		"set default_transaction_read_only = off",
+		"alter database " + name + " set default_transaction_read_only = " + mode,
+		`select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`,
+	} {
+		if _, err := conn.Exec(bg, sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestDatabaseAwayWhileManyAreOnTheWire(t *testing.T) {
+	gate := newGateway()
+	hooks, mail := on(keyed), on(visible)
+	hooks.send, mail.send = gate.hold(accepted), gate.hold(accepted)
+	r, w, _ := behind(t, hooks.as("hooks"), mail.as("mail"))
+	for n := range 30 {
+		r.publish(wire.RequestSubject("shop", "hooks"), ask(fmt.Sprintf("note:%d", n)).bytes())
+		r.publish(wire.RequestSubject("shop", "mail"), ask(fmt.Sprintf("note:%d", n)).bytes())
+	}
+	for range 16 {
+		<-gate.begun
+	}
+	w.Refuse(true)
+	close(gate.open)
+	time.Sleep(time.Second) // the outage
+	w.Refuse(false)
+	r.quiet()
+	if n := r.count(`select count(*) from intents where state = 'succeeded' and attempts = 1`); n != 60 {
+		t.Errorf("%d succeeded at their first attempt, want 60", n)
+	}
+	for _, c := range []*scripted{hooks, mail} {
+		for key, n := range c.effects() {
+			if n != 1 {
+				t.Errorf("effect %s was sent %d times", key, n)
+			}
+		}
+	}
+}
+
+// counting counts what an idle dispatcher asks.
+type counting struct {
+	dispatch.Store
+	n atomic.Int64
+}
+
+func (c *counting) Clock(x ctx) (time.Time, error) { c.n.Add(1); return c.Store.Clock(x) }
+func (c *counting) DueChannels(x ctx) ([]string, error) {
+	c.n.Add(1)
+	return c.Store.DueChannels(x)
+}
+func (c *counting) TakeOver(x ctx, channels []string, owner string, lease time.Duration, n int) ([]intents.Claim, error) {
+	c.n.Add(2)
+	return c.Store.TakeOver(x, channels, owner, lease, n)
+}
+func (c *counting) Sweep(x ctx, n int) (int, error) { c.n.Add(1); return c.Store.Sweep(x, n) }
+func (c *counting) ChannelStates(x ctx) ([]intents.ChannelState, error) {
+	c.n.Add(1)
+	return c.Store.ChannelStates(x)
+}
+func (c *counting) OnDuty(x ctx, duty, owner string, lease time.Duration) (bool, error) {
+	c.n.Add(1)
+	return c.Store.OnDuty(x, duty, owner, lease)
+}
+func (c *counting) Events(x ctx, limit int) ([]intents.EventRow, error) {
+	c.n.Add(1)
+	return c.Store.Events(x, limit)
+}
+func (c *counting) Claim(x ctx, req intents.ClaimRequest) ([]intents.Claim, error) {
+	c.n.Add(1)
+	return c.Store.Claim(x, req)
+}
+
+func TestIdleDispatcherIsNearlySilent(t *testing.T) {
+	r := newRig(t)
+	c := &counting{Store: r.store}
+	r.start(r.config(c, on(keyed).as("hooks"), on(visible).as("mail"), on(replaceable).as("push")))
+	time.Sleep(4 * time.Second) // it calms down
+	c.n.Store(0)
+	const span = 8
+	time.Sleep(span * time.Second)
+	if n := c.n.Load(); n > 2*span || n == 0 {
+		t.Errorf("%d statements in %d s, want at most 2 a second", n, span)
+	}
+}
+
+func TestStartWithoutADatabaseSaysWhatToDo(t *testing.T) {
+	r := newRig(t)
+	r.store.Close()
+	d, err := dispatch.New(r.config(r.store, on(keyed).as("hooks")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Start(bg); err == nil || !strings.Contains(err.Error(), "ONEBELL_DATABASE_URL") {
+		t.Errorf("start: %v", err)
+	}
+}
