@@ -30,7 +30,11 @@ const (
 // benchIntake brings everything up, measures both ways, and takes everything down.
 func benchIntake(ctx context.Context, o benchOptions, stderr *os.File) (res benchResult, err error) {
 	quiet := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	s, err := startStack(ctx, stackOptions{durable: o.durable}, quiet)
+	early, err := loadEarly()
+	if err != nil {
+		return res, err
+	}
+	s, err := startStack(ctx, stackOptions{databaseURL: early.DatabaseURL.value, durable: o.durable}, quiet)
 	if err != nil {
 		return res, err
 	}

@@ -97,6 +97,20 @@ func loadWith(n need, channels list, fill func(*Config)) (Config, error) {
 	return c, p.err()
 }
 
+// loadEarly reads what the local commands must know before they bring up what the rest of the configuration points at: the log's
+// settings, and the database that may take the place of their own.
+func loadEarly() (Config, error) {
+	var c Config
+	if err := process("ONEBELL", &c); err != nil {
+		return Config{}, err
+	}
+	var p problems
+	c.readFiles(&p)
+	c.checkLog(&p)
+	c.checkDatabase(0, &p)
+	return c, p.err()
+}
+
 // process reads one struct of variables and takes the value out of the library's error.
 func process(prefix string, spec any) error {
 	err := envconfig.Process(prefix, spec)

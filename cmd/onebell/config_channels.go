@@ -3,11 +3,12 @@ package main
 import (
 	"encoding/json"
 	"net/netip"
-	"net/url"
+	"strings"
 	"time"
 
 	"github.com/onebell/onebell/channels"
 	"github.com/onebell/onebell/channels/smtp"
+	"github.com/onebell/onebell/channels/webhook"
 )
 
 // channelEnv is the variables of one channel type, read for one instance.
@@ -110,7 +111,7 @@ type webhookEnv struct {
 	SigningSecret     secret   `split_words:"true" desc:"Standard Webhooks secret (whsec_ and base64); several with blanks between them while rotating"`
 	SigningSecretFile filePath `split_words:"true" desc:"file that holds the signing secret"`
 	AllowPrivate      list     `split_words:"true" desc:"private networks (CIDR) that hooks may reach; none when unset"`
-	LookupURL         word     `split_words:"true" desc:"where to ask what became of a key; no look-up when unset"`
+	LookupURL         word     `split_words:"true" desc:"where to ask what became of a key, with {key} in its place; no look-up when unset"`
 }
 
 func (e *webhookEnv) secretFiles(prefix string) []secretFile {
@@ -121,18 +122,25 @@ func (e *webhookEnv) sample() json.RawMessage { return json.RawMessage(`{"type":
 
 func (e *webhookEnv) check(prefix string, p *problems) {
 	e.checkLimits(prefix, e.Timeout, p)
-	oneOf(p, prefix+"_DEDUP", string(e.Dedup), "none", "idempotency-key", "webhook-id")
-	if (e.Dedup == "none") != (e.KeyWindow == 0) {
+	oneOf(p, prefix+"_DEDUP", string(e.Dedup), string(webhook.DedupNone), string(webhook.DedupIdempotencyKey), string(webhook.DedupWebhookID))
+	if (e.Dedup == word(webhook.DedupNone)) != (e.KeyWindow == 0) {
 		p.add(prefix+"_KEY_WINDOW", "and _DEDUP go together; say how long receivers remember a key, or set _DEDUP to none and unset it")
 	}
 	if _, err := networks(e.AllowPrivate); err != nil {
 		p.add(prefix+"_ALLOW_PRIVATE", "has an item that is not a network; write networks as in 10.1.0.0/16")
 	}
-	if e.LookupURL != "" {
-		if u, err := url.Parse(string(e.LookupURL)); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
-			p.add(prefix+"_LOOKUP_URL", "is not an http(s) address")
-		}
+}
+
+// build makes the channel; what is left to check of its variables, the adapter checks.
+func (e *webhookEnv) build(string) (channels.Channel, error) {
+	allow, err := networks(e.AllowPrivate)
+	if err != nil {
+		return nil, err
 	}
+	return webhook.New(webhook.Config{
+		Dedup: webhook.Dedup(e.Dedup), KeyWindow: time.Duration(e.KeyWindow), SigningSecrets: strings.Fields(e.SigningSecret.value),
+		AllowPrivate: allow, LookupURL: string(e.LookupURL), Timeout: time.Duration(e.Timeout),
+	})
 }
 
 func networks(items list) ([]netip.Prefix, error) {

@@ -33,10 +33,7 @@ func (c *Config) check(n need, p *problems) {
 	for _, role := range c.Roles {
 		oneOf(p, "ONEBELL_ROLES", role, "intake", "dispatch", "admin")
 	}
-	oneOf(p, "ONEBELL_LOG_LEVEL", string(c.LogLevel), "debug", "info", "warn", "error")
-	if c.LogFormat != "" {
-		oneOf(p, "ONEBELL_LOG_FORMAT", string(c.LogFormat), "text", "json")
-	}
+	c.checkLog(p)
 	if h := time.Duration(c.Horizon); h < minHorizon || h > maxHorizon {
 		p.add("ONEBELL_HORIZON", "is out of range; use 1m to 8784h")
 	}
@@ -47,6 +44,13 @@ func (c *Config) check(n need, p *problems) {
 		p.add("ONEBELL_CALLBACK_ADDR", "is not in this version; unset it")
 	}
 	c.checkChannels(n, p)
+}
+
+func (c *Config) checkLog(p *problems) {
+	oneOf(p, "ONEBELL_LOG_LEVEL", string(c.LogLevel), "debug", "info", "warn", "error")
+	if c.LogFormat != "" {
+		oneOf(p, "ONEBELL_LOG_FORMAT", string(c.LogFormat), "text", "json")
+	}
 }
 
 func (c *Config) checkChannels(n need, p *problems) {

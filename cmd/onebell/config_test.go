@@ -127,7 +127,7 @@ func TestConfigErrorsNameVariableAndReason(t *testing.T) {
 		{"D3 intents forgotten before their keys", []string{"ONEBELL_KEEP_KEYS", "240h", "ONEBELL_KEEP_INTENTS", "239h"}, "ONEBELL_KEEP_INTENTS is shorter"},
 		{"bad dedup word", []string{"ONEBELL_CHANNEL_HOOKS_DEDUP", "always"}, "ONEBELL_CHANNEL_HOOKS_DEDUP must be"},
 		{"network without length", []string{"ONEBELL_CHANNEL_HOOKS_ALLOW_PRIVATE", "10.0.0.0"}, "ONEBELL_CHANNEL_HOOKS_ALLOW_PRIVATE has an item that is not a network"},
-		{"look-up without scheme", []string{"ONEBELL_CHANNEL_HOOKS_LOOKUP_URL", "example.org/x"}, "ONEBELL_CHANNEL_HOOKS_LOOKUP_URL is not an http(s) address"},
+		{"look-up without scheme", []string{"ONEBELL_CHANNEL_HOOKS_LOOKUP_URL", "example.org/x"}, "ONEBELL_CHANNEL_HOOKS: LOOKUP_URL must hold {key} once"},
 		{"misspelled", []string{"ONEBELL_CHANEL_MAIL_ADDR", canary}, "ONEBELL_CHANEL_MAIL_ADDR is not a variable of onebell; did you mean ONEBELL_CHANNEL_MAIL_ADDR?"},
 		{"misspelled for a channel", []string{"ONEBELL_CHANNEL_MAIL_CONCURENCY", "4"}, "did you mean ONEBELL_CHANNEL_MAIL_CONCURRENCY?"},
 		{"a channel type's variable on another type", []string{"ONEBELL_CHANNEL_HOOKS_FROM", canary}, "ONEBELL_CHANNEL_HOOKS_FROM is not a variable of an instance"},

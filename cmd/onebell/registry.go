@@ -31,5 +31,4 @@ func buildRegistry(c Config) (*channels.Registry, error) {
 	return channels.NewRegistry(entries...)
 }
 
-func (e *webhookEnv) build(string) (channels.Channel, error) { return nil, nil }
 func (e *sandboxEnv) build(string) (channels.Channel, error) { return nil, nil }

@@ -80,7 +80,7 @@ var rules = map[string]rule{
 	"dedup":            {nil, []string{"github.com/gowebpki/jcs"}},
 	"channels":         {nil, []string{"code.dny.dev/ssrf"}},
 	"channels/smtp":    {[]string{"channels"}, []string{"github.com/wneessen/go-mail", "golang.org/x/net/idna"}},
-	"channels/webhook": {[]string{"channels"}, nil},
+	"channels/webhook": {[]string{"channels"}, []string{"golang.org/x/net/idna"}},
 	"channels/sandbox": {[]string{"channels"}, nil},
 	"migrations":       {nil, []string{"github.com/jackc/pgx/v5", "github.com/pressly/goose/v3"}},
 	"intents":          {[]string{"dedup", "channels"}, []string{"github.com/google/uuid"}},

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/onebell/onebell/deploy/local"
@@ -26,18 +27,15 @@ type stack struct {
 
 // stackOptions says where a stack keeps its data and how hard it writes.
 type stackOptions struct {
-	data    string // folder that stays; "": temporary
-	durable bool   // every write reaches the disk
-	usual   bool   // the usual ports where they are free
+	databaseURL string // used in place of a database of its own
+	data        string // folder that stays; "": temporary
+	durable     bool   // every write reaches the disk
+	usual       bool   // the usual ports where they are free
 }
 
-// startStack brings a stack up. ONEBELL_DATABASE_URL takes the place of a database of its own. After an error everything is down again.
+// startStack brings a stack up. After an error everything is down again.
 func startStack(ctx context.Context, o stackOptions, log *slog.Logger) (_ *stack, err error) {
-	given, err := givenDatabase()
-	if err != nil {
-		return nil, err
-	}
-	s := &stack{databaseURL: given}
+	s := &stack{databaseURL: o.databaseURL}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.down.run(context.WithoutCancel(ctx), log))
@@ -56,21 +54,6 @@ func startStack(ctx context.Context, o stackOptions, log *slog.Logger) (_ *stack
 		return nil, err
 	}
 	return s, nil
-}
-
-// givenDatabase returns the database that the environment names, if it does.
-func givenDatabase() (string, error) {
-	var env struct {
-		DatabaseURL     secret   `split_words:"true"`
-		DatabaseURLFile filePath `split_words:"true"`
-	}
-	if err := process("ONEBELL", &env); err != nil {
-		return "", err
-	}
-	if _, err := (secretFile{"ONEBELL_DATABASE_URL", &env.DatabaseURL, env.DatabaseURLFile}).resolve(); err != nil {
-		return "", configError("ONEBELL_DATABASE_URL_FILE " + err.Error())
-	}
-	return env.DatabaseURL.value, nil
 }
 
 func (s *stack) startDatabase(ctx context.Context, o stackOptions, log *slog.Logger) error {
@@ -156,3 +139,5 @@ func (s *stack) config(channels list, fill func(*Config)) (Config, error) {
 		fill(c)
 	})
 }
+
+func localAddr(port int) hostPort { return hostPort("127.0.0.1:" + strconv.Itoa(port)) }
