@@ -138,7 +138,7 @@ func (s *Store) renewClaims(ctx context.Context, a *admitting) error {
 	}
 	var renewed []renewedRow
 	err := s.do(ctx, "renew claims", func(ctx context.Context, c *pgx.Conn) error {
-		rows, _ := c.Query(ctx, renewAdmittedSQL, ids, a.batch.Owner, a.batch.Lease)
+		rows, _ := c.Query(ctx, renewAdmittedSQL, ids, a.batch.Owner, a.batch.Lease, a.batch.Batch)
 		var err error
 		renewed, err = pgx.CollectRows(rows, scanRenewed)
 		return err

@@ -1,6 +1,9 @@
 -- renew_admitted: claims made by an admission whose reply was lost, given to their owner again. The lease begins anew, so that a
--- trust window counted from before this statement holds.
-update intents
+-- trust window counted from before this statement holds. Only what stands in the claim batch was claimed at admission: another
+-- sender of the same owner may hold a first claim from the agenda.
+update intents i
    set lease_until = now() + $3::interval, claimed_at = now()
- where id = any($1::uuid[]) and generation = 1 and owner = $2::text and state = 'sending' and lease_until > now()
-returning id, created_at, claimed_at, first_used_at
+  from claim_batches b
+ where b.id = $4::uuid and i.id = any(b.intents) and i.id = any($1::uuid[])
+   and i.generation = 1 and i.owner = $2::text and i.state = 'sending' and i.lease_until > now()
+returning i.id, i.created_at, i.claimed_at, i.first_used_at
