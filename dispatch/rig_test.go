@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -371,4 +372,15 @@ func (r *rig) wipe() {
 		_, err := r.js.Consumer(bg, wire.RequestStream, dispatch.RequestConsumerName)
 		return err == nil
 	})
+}
+
+// stacks counts the goroutines in whose stack the text occurs.
+func stacks(text string) (n int) {
+	buf := make([]byte, 1<<22)
+	for _, g := range strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
+		if strings.Contains(g, text) {
+			n++
+		}
+	}
+	return n
 }
