@@ -38,7 +38,7 @@ func TestConflictIsARequestInProgressOnlyForIdempotencyKeys(t *testing.T) {
 func FuzzNormalURL(f *testing.F) {
 	for _, s := range []string{
 		"https://hooks.example.org/a?b=c", "HTTP://10.0.0.1:80", "https://BÜCHER.example:443/ü", "https://[::ffff:10.0.0.1]/",
-		"https://a@b/", "https://good.example\\@evil.example/", "https://evil.example#@good.example/", "https://１０.０.０.１/", "https://a/%zz",
+		"https://a@b/", "https://good.example\\@evil.example/", "https://evil.example#@good.example/", "https://１０.０.０.１/", "https://a/%zz", "http://0\xfc",
 	} {
 		f.Add(s)
 	}

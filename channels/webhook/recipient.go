@@ -30,10 +30,11 @@ func normalURL(raw string, allow []netip.Prefix) (string, error) {
 	bad := func(message string) (string, error) {
 		return "", refuse(channels.CodeRecipientInvalid, "recipient", message)
 	}
+	if len(raw) > maxRecipient {
+		return bad("a URL has at most " + strconv.Itoa(maxRecipient) + " bytes")
+	}
 	u, err := url.Parse(raw)
 	switch {
-	case len(raw) > maxRecipient:
-		return bad("a URL has at most " + strconv.Itoa(maxRecipient) + " bytes")
 	case err != nil || u.Opaque != "" || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
 		return bad("give an absolute https URL")
 	case u.User != nil:
@@ -81,6 +82,10 @@ func normalHost(host string) (string, netip.Addr, error) {
 		return a.String(), a, nil
 	}
 	ascii = strings.ToLower(ascii)
+	// not every output is a valid input: broken UTF-8 maps to a name that decodes to a forbidden letter
+	if again, err := profile.ToASCII(ascii); err != nil || again != ascii {
+		return "", netip.Addr{}, errHost
+	}
 	if len(ascii) > 253 || !hostName.MatchString(ascii) || numeric.MatchString(ascii) {
 		return "", netip.Addr{}, errHost
 	}
