@@ -1,12 +1,14 @@
 package dispatch_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/onebell/onebell/channels"
@@ -211,4 +213,42 @@ func TestStartWithoutADatabaseSaysWhatToDo(t *testing.T) {
 	if err := d.Start(bg); err == nil || !strings.Contains(err.Error(), "ONEBELL_DATABASE_URL") {
 		t.Errorf("start: %v", err)
 	}
+}
+
+// choosy refuses batches with one kind of settlement, as a database would that cannot store a value in it.
+type choosy struct{ dispatch.Store }
+
+func (c choosy) Settle(x ctx, batch []intents.Settlement, finished []uuid.UUID) ([]intents.Settled, error) {
+	for _, s := range batch {
+		if s.Outcome.Code() == "poison" {
+			return nil, errors.New("a value that cannot be stored")
+		}
+	}
+	return c.Store.Settle(x, batch, finished)
+}
+
+func TestSettlementThatCannotBeWrittenHoldsUpNobody(t *testing.T) {
+	r := newRig(t)
+	gate := newGateway()
+	c := on(keyed)
+	c.send = func(x ctx, a channels.Attempt) channels.Outcome {
+		code := ""
+		if strings.Contains(string(a.Rendered), "poison") {
+			code = "poison"
+		}
+		return gate.hold(func() channels.Outcome { return channels.OutcomeAccepted("", code, "") })(x, a)
+	}
+	r.start(r.config(choosy{r.store}, c.as("hooks", func(s *channels.Settings) { s.Concurrency = 30 })))
+	for n := range 30 {
+		q := ask(fmt.Sprintf("note:%d", n))
+		if n%10 == 5 {
+			q = q.with("content", map[string]any{"text": "poison"})
+		}
+		r.submit("shop", "hooks", q)
+	}
+	for range 30 {
+		<-gate.begun
+	}
+	close(gate.open)
+	r.until("the good ones settled", func() bool { return r.count(`select count(*) from intents where state = 'succeeded'`) == 27 })
 }

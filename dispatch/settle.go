@@ -24,7 +24,7 @@ type finding struct {
 const (
 	settlersAtOnce = 2
 	settleBatch    = 500
-	settleRefusals = 6 // failures of a database that works, before a batch is halved or a settlement given up
+	settleRefusals = 3 // failures of a database that works, before a batch is halved or a settlement given up
 	storeTimeout   = 10 * time.Second
 	testifyTimeout = time.Minute
 	finishedEvery  = 250 * time.Millisecond
@@ -122,12 +122,17 @@ func collect[T any](first T, in <-chan T, limit int) []T {
 
 // write settles a batch and hands on what became of each. While the database is away it goes on asking; a batch that a working
 // database will not take is halved, so that one settlement that cannot be written does not hold up its neighbours.
-func (s *settler) write(batch []finding) {
+func (s *settler) write(batch []finding) { s.writeWithin(batch, settleRefusals) }
+
+func (s *settler) writeWithin(batch []finding, refusals int) {
 	earlier, here := s.finishedWith(batch)
 	if len(batch)+len(earlier) == 0 {
 		return
 	}
-	results, err := s.call(batch, append(here, earlier...))
+	if len(batch) == 1 {
+		refusals = settleRefusals
+	}
+	results, err := s.call(batch, append(here, earlier...), refusals)
 	switch {
 	case err == nil:
 		s.close(batch, here)
@@ -140,13 +145,13 @@ func (s *settler) write(batch []finding) {
 		s.mu.Lock()
 		s.finished = append(s.finished, earlier...)
 		s.mu.Unlock()
-		s.write(batch[:len(batch)/2])
-		s.write(batch[len(batch)/2:])
+		s.writeWithin(batch[:len(batch)/2], 1)
+		s.writeWithin(batch[len(batch)/2:], 1)
 	}
 }
 
 // call asks until it is answered. It gives up when the database works and yet will not take these settlements.
-func (s *settler) call(batch []finding, finished []uuid.UUID) (results []intents.Settled, err error) {
+func (s *settler) call(batch []finding, finished []uuid.UUID, refusals int) (results []intents.Settled, err error) {
 	settlements := make([]intents.Settlement, len(batch))
 	for i, f := range batch {
 		settlements[i] = f.settlement
@@ -163,7 +168,7 @@ func (s *settler) call(batch []finding, finished []uuid.UUID) (results []intents
 		if _, clockErr := s.store.Clock(ctx); clockErr == nil {
 			refused++
 		}
-		if refused >= settleRefusals {
+		if refused >= refusals {
 			return nil
 		}
 		return err

@@ -1,0 +1,159 @@
+package dispatch
+
+import (
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/onebell/onebell/channels"
+)
+
+func testGate(s channels.Settings) *gate {
+	return newGate("mail", s, slog.New(slog.DiscardHandler), func(bool) {})
+}
+
+var (
+	ok       = channels.OutcomeAccepted("", "", "")
+	refused  = channels.OutcomeRefused("550", "")
+	notSent  = channels.OutcomeNotSent(channels.PhaseConnect, "dial", "")
+	unknown  = channels.OutcomeUnknown(channels.PhaseCommitted, "timeout", "")
+	panicked = channels.OutcomeUnknown(channels.PhaseCommitted, codePanic, "")
+	badKey   = channels.OutcomeMisconfigured(channels.PhaseReply, "401", "")
+)
+
+func through(t *testing.T, g *gate, o channels.Outcome) bool {
+	t.Helper()
+	p, err := g.enter(time.Now())
+	if err != nil {
+		t.Fatalf("the gate is closed: %v", err)
+	}
+	return p.leave(o)
+}
+
+func TestGateBreakerCountsOnlyASickProvider(t *testing.T) {
+	for name, c := range map[string]struct {
+		o    channels.Outcome
+		sick bool
+	}{
+		"accepted": {ok, false}, "refused": {refused, false}, "not sent": {notSent, true}, "unknown": {unknown, true},
+		"throttled": {channels.OutcomeThrottled(time.Second, "429", ""), false}, "misconfigured": {badKey, false}, "panic": {panicked, false},
+	} {
+		g := testGate(channels.Settings{})
+		for range breakerFailures {
+			through(t, g, c.o)
+		}
+		if n, _ := g.free(10, time.Now()); (n == 0) != c.sick {
+			t.Errorf("after %d times %s: %d may begin", breakerFailures, name, n)
+		}
+	}
+}
+
+func TestGateHalfOpenLetsOneThrough(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := testGate(channels.Settings{})
+		for range breakerFailures {
+			through(t, g, unknown)
+		}
+		if n, again := g.free(10, time.Now()); n != 0 || again <= 0 {
+			t.Fatalf("open: %d may begin, look again in %v", n, again)
+		}
+		time.Sleep(breakerTimeout + time.Millisecond)
+		if n, _ := g.free(10, time.Now()); n != 1 {
+			t.Fatalf("half-open: %d may begin, want 1", n)
+		}
+		p, err := g.enter(time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, _ := g.free(10, time.Now()); n != 0 {
+			t.Fatalf("half-open with one under way: %d may begin, want 0", n)
+		}
+		p.leave(panicked) // says nothing about the provider
+		if n, _ := g.free(10, time.Now()); n != 1 {
+			t.Fatalf("half-open after a panic: %d may begin, want 1", n)
+		}
+		through(t, g, ok)
+		if n, _ := g.free(10, time.Now()); n != 10 {
+			t.Fatalf("closed: %d may begin, want 10", n)
+		}
+	})
+}
+
+func TestGatePauseTrialAndMending(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := testGate(channels.Settings{})
+		if !g.pause(time.Now()) || g.pause(time.Now()) {
+			t.Fatal("the first finder pauses, the second adds nothing")
+		}
+		if _, err := g.enter(time.Now()); err == nil {
+			t.Fatal("a paused gate let a send begin")
+		}
+		time.Sleep(pauseBase)
+		if n, _ := g.free(10, time.Now()); n != 1 {
+			t.Fatalf("on trial: %d may begin, want 1", n)
+		}
+		p, err := g.enter(time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := g.enter(time.Now()); err == nil {
+			t.Fatal("two sends on trial at once")
+		}
+		if p.leave(refused) {
+			t.Fatal("a refusal does not show that the channel was mended")
+		}
+		if !through(t, g, ok) {
+			t.Fatal("an accepted send on trial ends the trial")
+		}
+		if n, _ := g.free(10, time.Now()); n != 10 || through(t, g, ok) {
+			t.Fatalf("mended: %d may begin, want 10, and nothing more to tell", n)
+		}
+	})
+}
+
+func TestGateHeedsWhatOthersFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := testGate(channels.Settings{})
+		g.heed(time.Now().Add(time.Hour), time.Now())
+		if n, _ := g.free(10, time.Now()); n != 0 {
+			t.Fatalf("paused by another: %d may begin", n)
+		}
+		if !g.heed(time.Time{}, time.Now()) {
+			t.Fatal("resumed by another: it reopens")
+		}
+		read := time.Now()
+		time.Sleep(time.Millisecond)
+		g.pause(time.Now())
+		g.heed(time.Time{}, read)
+		if n, _ := g.free(10, time.Now()); n != 0 {
+			t.Fatal("a reading from before the own pause undid it")
+		}
+	})
+}
+
+func TestGateKeepsTheRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := testGate(channels.Settings{Rate: 20})
+		began, n := time.Now(), 0
+		for time.Since(began) < 10*time.Second {
+			if free, again := g.free(50, time.Now()); free == 0 {
+				time.Sleep(max(again, time.Millisecond))
+				continue
+			}
+			if !g.turn(t.Context(), time.Now().Add(time.Minute)) {
+				t.Fatal("no turn")
+			}
+			n++
+		}
+		if n < 190 || n > 203 {
+			t.Errorf("%d sends in 10 s at 20 a second", n)
+		}
+		for free, _ := g.free(50, time.Now()); free > 0; free, _ = g.free(50, time.Now()) {
+			g.turn(t.Context(), time.Now().Add(time.Minute))
+		}
+		if g.turn(t.Context(), time.Now().Add(time.Millisecond)) {
+			t.Error("a turn that comes after the claim's time was waited for")
+		}
+	})
+}
