@@ -11,7 +11,7 @@ type Policy struct {
 	Contract     channels.Contract
 	Settings     channels.Settings
 	MaxTakeovers int           // leases that may run out before a resendable intent is parked; bounded apart from MaxAttempts
-	KeyMargin    time.Duration // a keyed resend must begin this much before the key window closes
+	KeyMargin    time.Duration // a keyed resend must begin this much before the key window closes; at least as long as an attempt may take
 	BackoffBase  time.Duration
 	BackoffMax   time.Duration
 }
@@ -20,7 +20,7 @@ type Policy struct {
 func NewPolicy(c channels.Contract, s channels.Settings) Policy {
 	return Policy{
 		Contract: c, Settings: s, MaxTakeovers: 10,
-		KeyMargin:   min(c.KeyWindow/10, 5*time.Minute),
+		KeyMargin:   max(min(c.KeyWindow/10, 5*time.Minute), c.AttemptTimeout),
 		BackoffBase: time.Second, BackoffMax: 5 * time.Minute,
 	}
 }
@@ -69,6 +69,9 @@ func AfterLease(p Policy, c Claim, now time.Time) Transition {
 	if late(c, now) {
 		return Park("expired-unknown", "nobody knows whether it was sent, and it is too late to send it again", false)
 	}
+	if p.tooOld(c, now) {
+		return Park("time-used-up", "nobody knows whether it was sent, and the time for retrying is over", false)
+	}
 	if c.Takeovers > p.MaxTakeovers {
 		return Park("takeovers-used-up", "its lease ran out too often; nobody knows whether it was sent", false)
 	}
@@ -83,6 +86,10 @@ func LeaseOver() channels.Outcome {
 func (p Policy) retry(c Claim, o channels.Outcome, now time.Time, jitter float64, counted bool) Transition {
 	delay := max(o.Wait(), p.backoff(c.Attempts, jitter))
 	at := now.Add(delay)
+	if code, message := p.repeatForbidden(c, at); c.Doubt && code != "" {
+		// It would wait for a send that may not begin: let evidence or a person have it now.
+		return Park(code, message, counted)
+	}
 	switch {
 	case late(c, at):
 		return p.end(c, Expire(), counted)
@@ -140,6 +147,7 @@ func (p Policy) end(c Claim, t Transition, counted bool) Transition {
 	if c.Doubt {
 		return Park(t.code+"-in-doubt", "an earlier attempt may have been accepted; "+t.message, counted)
 	}
+	t.counted = counted
 	return t
 }
 
@@ -151,9 +159,13 @@ func (p Policy) tooOld(c Claim, at time.Time) bool {
 
 // backoff is exponential, with jitter over its upper half: never at once, never in step.
 func (p Policy) backoff(attempts int, jitter float64) time.Duration {
-	d := p.BackoffMax
-	if attempts < 20 {
-		d = min(p.BackoffBase<<attempts, p.BackoffMax)
+	d := min(p.BackoffBase, p.BackoffMax)
+	for range attempts {
+		if d > p.BackoffMax/2 {
+			d = p.BackoffMax
+			break
+		}
+		d *= 2
 	}
 	return d/2 + time.Duration(jitter*float64(d/2))
 }

@@ -14,11 +14,12 @@ type Priority int16
 
 // Priorities; the lower value goes first.
 const (
-	High   Priority = 0
-	Normal Priority = 1
-	Low    Priority = 2
+	High   Priority = 0 // before all others
+	Normal Priority = 1 // where the producer says nothing
+	Low    Priority = 2 // when nothing else is due
 )
 
+// String returns "high", "normal" or "low".
 func (p Priority) String() string { return [...]string{"high", "normal", "low"}[max(0, min(p, 2))] }
 
 // Admission is one request, checked and rendered, that asks to become an intent.
@@ -53,12 +54,12 @@ type VerdictKind string
 
 // Verdicts.
 const (
-	Accepted   VerdictKind = "accepted"
-	Duplicate  VerdictKind = "duplicate"
-	Conflict   VerdictKind = "conflict"
-	Stale      VerdictKind = "stale"
-	Superseded VerdictKind = "superseded"
-	Refused    VerdictKind = "refused"
+	Accepted   VerdictKind = "accepted"   // a new intent stands
+	Duplicate  VerdictKind = "duplicate"  // an intent with that identity and meaning stood already
+	Conflict   VerdictKind = "conflict"   // an intent with that identity and another meaning stands
+	Stale      VerdictKind = "stale"      // the fact is so old that its key may have been forgotten
+	Superseded VerdictKind = "superseded" // a higher revision of the fact was admitted before
+	Refused    VerdictKind = "refused"    // it can never be admitted as it is
 )
 
 // CodeInternal is the code of a Refused verdict that the store gives: the database would not take a value that passed every check

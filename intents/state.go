@@ -5,16 +5,16 @@ type State string
 
 // States. One spelling in JSON, SQL, metrics and the command line.
 const (
-	Pending         State = "pending"
-	Sending         State = "sending"
-	Succeeded       State = "succeeded"
-	Rejected        State = "rejected"
-	UnknownState    State = "unknown"
-	Expired         State = "expired"
-	SupersededState State = "superseded"
-	Cancelled       State = "cancelled"
-	Exhausted       State = "exhausted"
-	Abandoned       State = "abandoned"
+	Pending         State = "pending"    // on record; nobody works on it now
+	Sending         State = "sending"    // claimed: an owner may be at it until the lease ends
+	Succeeded       State = "succeeded"  // the provider accepted it
+	Rejected        State = "rejected"   // the provider will never take it
+	UnknownState    State = "unknown"    // it may have been sent; it waits for evidence or a person
+	Expired         State = "expired"    // not sent, and too late now
+	SupersededState State = "superseded" // not sent, because a newer revision was admitted
+	Cancelled       State = "cancelled"  // not sent, because its caller took it back
+	Exhausted       State = "exhausted"  // not sent; attempts or time are used up
+	Abandoned       State = "abandoned"  // an operator gave up on an unknown one
 )
 
 // States lists all states.

@@ -26,5 +26,8 @@ func NewTrust(before time.Time, lease, timeout time.Duration) Trust {
 	return Trust{Before: before, StartBy: finish.Add(-timeout), FinishBy: finish}
 }
 
-// MayStart reports whether an effect may still begin at now.
-func (t Trust) MayStart(now time.Time) bool { return now.Before(t.StartBy) }
+// MayStart reports whether an effect may still begin at now. Both clocks must say so: the monotonic one cannot be set, but stands still while the
+// machine sleeps or its virtual machine is paused; the wall clock is set right afterwards.
+func (t Trust) MayStart(now time.Time) bool {
+	return now.Before(t.StartBy) && now.Round(0).Before(t.StartBy.Round(0))
+}
