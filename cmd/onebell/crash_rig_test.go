@@ -40,7 +40,6 @@ type town struct {
 	keyed       *hookPeer // drops repeats of a key
 	plain       *hookPeer
 	producer    *client.Client
-	db          *pgx.Conn
 	timeout     time.Duration // of an attempt
 }
 
@@ -59,10 +58,6 @@ func newTownOn(t *testing.T, broker, databaseURL string) *town {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.producer.Close)
-	if w.db, err = pgx.Connect(ctx, w.databaseURL); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = w.db.Close(context.Background()) })
 	return w
 }
 
@@ -216,24 +211,32 @@ func (w *town) becomes(channel, key string, want intents.State, limit time.Durat
 	return last
 }
 
+// query reads rows of one column, on a connection of its own: the server may have been restarted since the last one.
+func query[T any](w *town, sql string, args ...any) []T {
+	w.t.Helper()
+	ctx := context.Background()
+	db, err := pgx.Connect(ctx, w.databaseURL)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer func() { _ = db.Close(ctx) }()
+	rows, _ := db.Query(ctx, sql, args...)
+	out, err := pgx.CollectRows(rows, pgx.RowTo[T])
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return out
+}
+
 // count runs a query for one number.
 func (w *town) count(sql string, args ...any) int {
 	w.t.Helper()
-	var n int
-	if err := w.db.QueryRow(context.Background(), sql, args...).Scan(&n); err != nil {
-		w.t.Fatal(err)
-	}
-	return n
+	return query[int](w, sql, args...)[0]
 }
 
 // attempts returns the attempts on record for the intent of a channel, oldest first, as "generation result".
 func (w *town) attempts(channel string) []string {
 	w.t.Helper()
-	rows, _ := w.db.Query(context.Background(), `select format('%s %s', a.generation, a.result) from attempts a
+	return query[string](w, `select format('%s %s', a.generation, a.result) from attempts a
 		join intents i on i.id = a.intent_id where i.channel = $1 order by a.generation`, channel)
-	out, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return out
 }
