@@ -149,7 +149,7 @@ func (l *load) compare() {
 // until polls until there are n intents more than now: the load is running.
 func (b *bench) until(n int) {
 	b.t.Helper()
-	for want := one[int](b, `select count(*) from keys`) + n; one[int](b, `select count(*) from keys`) < want; {
+	for want := one[int](b, `select count(*) from keys`) + n; one[int](b, `select count(*) from keys, pg_sleep(0.005)`) < want; {
 		if b.ctx.Err() != nil {
 			b.t.Fatal("the load stands still")
 		}

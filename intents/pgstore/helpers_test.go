@@ -31,7 +31,7 @@ func newBench(t testing.TB) *bench {
 
 func benchAt(t testing.TB, url string, o pgstore.Options) *bench {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	s, err := pgstore.Open(ctx, url, o)
 	if err != nil {

@@ -39,9 +39,11 @@ var invariants = map[string]string{
 		where e.ends > 1 or e.ends = 1 and e.state <> i.state or e.ends = 0 and i.state not in ('pending', 'sending', 'unknown')`,
 	"an event for every outcome": `
 		select count(*) from intents i where state not in ('pending', 'sending') and not exists (
-			select from outbox o cross join json_array_elements(o.events) e where e->>'id' = i.id || '-' || i.generation || '-' || i.state)`,
+			select from outbox o cross join unnest(o.subjects, o.generations, o.whats) as e (id, generation, what)
+			where e.id = i.id and e.generation = i.generation and e.what = i.state)`,
 	"every event once": `
-		select count(*) from (select from outbox o cross join json_array_elements(o.events) e group by e->>'id' having count(*) > 1) x`,
+		select count(*) from (select from outbox o cross join unnest(o.subjects, o.generations, o.whats) as e (id, generation, what)
+			group by e.id, e.generation, e.what having count(*) > 1) x`,
 }
 
 // holds fails the test for every invariant that does not hold.

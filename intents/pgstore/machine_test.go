@@ -300,9 +300,8 @@ func (m *machine) check(t *rapid.T) {
 			t.Fatalf("%s revision %d: stored %+v, want %+v", in.Key, in.Revision, got, want)
 		}
 	}
-	rows, _ = m.b.db.Query(m.b.ctx, `select (e->>'key') || '/' || (e->>'revision') || '/' || (i.generation) || '/' || (e->>'what')
-		from outbox o cross join json_array_elements(o.events) e
-		cross join lateral (select split_part(substr(e->>'id', 38), '-', 1) as generation) i order by o.id`)
+	rows, _ = m.b.db.Query(m.b.ctx, `select e.key || '/' || e.revision || '/' || e.generation || '/' || e.what
+		from outbox o cross join unnest(o.keys, o.revisions, o.generations, o.whats) as e (key, revision, generation, what)`)
 	events, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	want := slices.Sorted(slices.Values(m.model.Events))
 	if slices.Sort(events); err != nil || !slices.Equal(events, want) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -65,16 +66,58 @@ func (s *Store) OnDuty(ctx context.Context, duty, owner string, lease time.Durat
 func (s *Store) Events(ctx context.Context, limit int) (out []intents.EventRow, err error) {
 	err = s.do(ctx, "read events", func(ctx context.Context, c *pgx.Conn) (err error) {
 		rows, _ := c.Query(ctx, eventsSQL, limit)
-		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (r intents.EventRow, err error) {
-			var list []byte
-			if err := row.Scan(&r.ID, &list); err != nil {
-				return r, err
-			}
-			return r, json.Unmarshal(list, &r.Events)
-		})
+		out, err = pgx.CollectRows(rows, scanEvents)
 		return err
 	})
 	return out, err
+}
+
+// outcomeEvent has the JSON of a wire.Event.
+type outcomeEvent struct {
+	ID            string    `json:"id"`
+	Intent        string    `json:"intent"`
+	Caller        string    `json:"caller"`
+	Channel       string    `json:"channel"`
+	Key           string    `json:"key"`
+	Revision      int32     `json:"revision"`
+	What          string    `json:"what"`
+	Admitted      bool      `json:"admitted"`
+	At            time.Time `json:"at"`
+	ProviderID    string    `json:"provider_id"`
+	Code          string    `json:"code"`
+	DeadRecipient bool      `json:"dead_recipient"`
+}
+
+// scanEvents makes a row of the outbox into events. Their ids follow from what happened, so that an event published twice is the
+// same event.
+func scanEvents(row pgx.CollectableRow) (r intents.EventRow, err error) {
+	var at time.Time
+	var subjects []uuid.UUID
+	var standing []*uuid.UUID
+	var generations, revisions []int32
+	var whats, callers, channels, keys, providerIDs, codes []string
+	var dead []bool
+	err = row.Scan(&r.ID, &at, &subjects, &standing, &generations, &whats, &callers, &channels, &keys, &revisions, &providerIDs, &codes, &dead)
+	if err != nil {
+		return r, err
+	}
+	r.Events = make([]json.RawMessage, len(subjects))
+	for i, subject := range subjects {
+		e := outcomeEvent{Caller: callers[i], Channel: channels[i], Key: keys[i], Revision: revisions[i], What: whats[i], At: at.UTC(),
+			ProviderID: providerIDs[i], Code: codes[i], DeadRecipient: dead[i]}
+		switch {
+		case standing == nil:
+			e.ID, e.Intent, e.Admitted = fmt.Sprintf("%s-%d-%s", subject, generations[i], whats[i]), subject.String(), true
+		case standing[i] != nil:
+			e.ID, e.Intent = "refusal-"+subject.String(), standing[i].String()
+		default:
+			e.ID = "refusal-" + subject.String()
+		}
+		if r.Events[i], err = json.Marshal(e); err != nil {
+			return r, err
+		}
+	}
+	return r, nil
 }
 
 // Forget deletes rows of the outbox that are on the broker.

@@ -110,6 +110,7 @@ create table claim_batches (
     lease_until timestamptz not null,
     intents     uuid[] not null
 );
+alter table claim_batches alter column intents set storage external;
 
 create table attempts (
     intent_id   uuid not null,
@@ -172,20 +173,24 @@ create table refusals (
 );
 create index refusals_by_time on refusals (at, id); -- their ids have no order
 
--- Outcome events that are not on the broker yet: one row per statement that made any, so that an event costs no row.
+-- Outcome events that are not on the broker yet: one row per statement that made any, so that an event costs no row; one array a
+-- column, so that it costs no text either. The relay makes them into JSON.
 create table outbox (
-    id     bigint generated always as identity primary key,
-    events json not null                            -- an array; nobody looks into it here
+    id              bigint generated always as identity primary key,
+    at              timestamptz not null default now(),
+    subjects        uuid[] not null,                -- the intents that came to an outcome, or the refusals
+    standing        uuid[],                         -- refusals: the intents that stood in the way; null: these are intents
+    generations     int[] not null,
+    whats           text[] not null,
+    callers         text[] not null,
+    channels        text[] not null,
+    keys            text[] not null,
+    revisions       int[] not null,
+    provider_ids    text[] not null,
+    codes           text[] not null,
+    dead_recipients boolean[] not null
 );
-alter table outbox alter column events set storage external;
-
--- What an event looks like (a wire.Event). Its id names the intent, the generation and what happened, so it is the same
--- whenever it is published.
-create function outcome_event(id text, intent text, caller text, channel text, key text, revision int, what text, provider_id text,
-    code text, dead_recipient boolean, admitted boolean) returns json stable parallel safe
-return json_build_object('id', id, 'intent', intent, 'caller', caller, 'channel', channel, 'key', key, 'revision', revision, 'what', what,
-    'at', to_char(now() at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), 'provider_id', provider_id, 'code', code,
-    'dead_recipient', dead_recipient, 'admitted', admitted);
+alter table outbox alter column subjects set storage external;
 
 -- Who relays the outbox; one at a time keeps the events of an intent in order.
 create table duties (
@@ -206,5 +211,4 @@ create table channel_states (
 );
 
 -- +goose Down
-drop function outcome_event;
 drop table channel_states, duties, outbox, refusals, evidence, changes, attempts, claim_batches, agenda, contents, intents, keys_older, keys, watermark;

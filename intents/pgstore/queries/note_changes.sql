@@ -17,9 +17,9 @@ with changed as materialized (
       from changed where open
     on conflict (intent_id) do update set kind = excluded.kind, at = excluded.at, generation = excluded.generation, claim_token = null
 ), announced as (
-    insert into outbox (events)
-    select json_agg(outcome_event(id || '-' || generation || '-' || to_state, id::text, caller, channel, key, revision, to_state,
-           provider_id, code, dead_recipient, true) order by n)
+    insert into outbox (subjects, generations, whats, callers, channels, keys, revisions, provider_ids, codes, dead_recipients)
+    select array_agg(id), array_agg(generation), array_agg(to_state), array_agg(caller), array_agg(channel), array_agg(key), array_agg(revision),
+           array_agg(provider_id), array_agg(code), array_agg(dead_recipient)
       from changed where to_state <> 'pending' having count(*) > 0
 )
 select count(*) from changed

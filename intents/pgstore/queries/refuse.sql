@@ -10,6 +10,7 @@ with stored as (
     on conflict (id) do nothing
     returning id, verdict, code, caller, channel, key, revision, intent_id
 )
-insert into outbox (events)
-select json_agg(outcome_event('refusal-' || id, coalesce(intent_id::text, ''), caller, channel, key, revision, verdict, '', code, false, false))
+insert into outbox (subjects, standing, generations, whats, callers, channels, keys, revisions, provider_ids, codes, dead_recipients)
+select array_agg(id), array_agg(intent_id), array_agg(0), array_agg(verdict), array_agg(caller), array_agg(channel), array_agg(key),
+       array_agg(revision), array_agg(''::text), array_agg(code), array_agg(false)
   from stored having count(*) > 0

@@ -1,6 +1,7 @@
 -- settle: writes the outcome of claims, each only where generation and owner still hold the intent in SENDING; what is left out
 -- of the answer is looked into by settled_before.sql. An intent that a newer revision superseded meanwhile does not go back to
 -- PENDING: it ends, or waits as UNKNOWN when in doubt. The attempt goes on record in the same breath, and so does the event.
+-- The array beside the join leads the planner to the primary key.
 with asked as materialized (
     select s.id, s.generation, s.owner, s.to_state, s.delay, s.counted, s.doubt, s.duplicate, s.code, s.message, s.provider_id, s.dead_recipient,
            s.tried, s.result, s.phase, s.result_code, s.result_message, s.result_provider_id, s.took, s.n
@@ -24,7 +25,7 @@ with asked as materialized (
            dead_recipient = i.dead_recipient or s.dead_recipient,
            owner = '', lease_until = null, updated_at = now()
       from asked s
-     where i.id = s.id and i.generation = s.generation and i.owner = s.owner and i.state = 'sending'
+     where i.id = any($1::uuid[]) and i.id = s.id and i.generation = s.generation and i.owner = s.owner and i.state = 'sending'
     returning s.n, i.id, i.generation, s.owner, i.state, s.delay, i.caller, i.channel, i.key, i.revision, i.fact, i.priority, i.expires_at,
               i.code, i.message, i.provider_id, i.dead_recipient, s.tried, s.result, s.phase, s.result_code, s.result_message,
               s.result_provider_id, s.took
@@ -44,9 +45,9 @@ with asked as materialized (
       from settled where state in ('pending', 'unknown')
     on conflict (intent_id) do update set kind = excluded.kind, at = excluded.at, generation = excluded.generation, claim_token = null
 ), announced as (
-    insert into outbox (events)
-    select json_agg(outcome_event(id || '-' || generation || '-' || state, id::text, caller, channel, key, revision, state,
-           provider_id, code, dead_recipient, true) order by n)
+    insert into outbox (subjects, generations, whats, callers, channels, keys, revisions, provider_ids, codes, dead_recipients)
+    select array_agg(id), array_agg(generation), array_agg(state), array_agg(caller), array_agg(channel), array_agg(key), array_agg(revision),
+           array_agg(provider_id), array_agg(code), array_agg(dead_recipient)
       from settled where state <> 'pending' having count(*) > 0
 )
 select n, state from settled
