@@ -73,7 +73,7 @@ func (in *intake) session(ctx context.Context) error {
 	}
 	defer finish(flow)
 	if in.health.clear("intake") {
-		in.log.Info("the consumer delivers again")
+		in.log.Info("the consumer delivers")
 	}
 	return in.watch(ctx, consumer, flow, lost)
 }

@@ -89,7 +89,7 @@ func ownerName(prefix string) string {
 
 func (d *Dispatcher) openLanes() {
 	p := policies(d.cfg.Registry)
-	d.patrol = &patrol{store: d.store, lanes: d.lanes, owner: d.owner, settler: d.settler, clock: d.clock,
+	d.patrol = &patrol{store: d.store, writes: d.writing.ctx, lanes: d.lanes, owner: d.owner, settler: d.settler, clock: d.clock,
 		metrics: d.metrics, log: d.log, report: d.report}
 	for _, e := range d.cfg.Registry.All() {
 		d.lanes[e.Name] = d.newLane(e, p[e.Name])
@@ -101,13 +101,18 @@ func (d *Dispatcher) newLane(e channels.Entry, p intents.Policy) *lane {
 	open := d.metrics.breakerOpen.WithLabelValues(e.Name)
 	return &lane{entry: e, policy: p, lease: intents.LeaseFor(p.Contract.AttemptTimeout), store: d.store, settler: d.settler,
 		metrics: d.metrics, log: d.log, owner: d.owner, report: d.report, senders: semaphore.NewWeighted(int64(max(1, e.Settings.Concurrency))),
-		direct: make(chan intents.Claim, maxRoom), wake: newBell(), sends: d.sending.ctx, pauses: d.writing.ctx,
+		direct: make(chan intents.Claim, maxRoom), wake: newBell(), sends: d.sending.ctx, writes: d.writing.ctx,
 		gate: newGate(e.Name, e.Settings, d.log, func(isOpen bool) { open.Set(map[bool]float64{true: 1}[isOpen]) })}
 }
 
 // Start brings the dispatcher up: it reads the database's clock, ensures streams and consumer, and begins to work. ctx bounds the
 // start alone. When it returns an error nothing runs; a *SettingsError lists what does not fit on the broker.
-func (d *Dispatcher) Start(ctx context.Context) error {
+func (d *Dispatcher) Start(ctx context.Context) (err error) {
+	defer func() {
+		if err != nil {
+			d.abandon()
+		}
+	}()
 	if err := d.clock.refresh(ctx); err != nil {
 		return fmt.Errorf("dispatch: the database does not answer; check ONEBELL_DATABASE_URL: %w", err)
 	}

@@ -175,3 +175,20 @@ func TestR2NoGoroutineStaysBehind(t *testing.T) {
 	r.drain(d)
 	r.until("every goroutine ended", func() bool { return stacks("dispatch.(*") <= base })
 }
+
+func TestDrainFinishesAClaimThatIsBeingMade(t *testing.T) {
+	c := on(visible)
+	r, w, d := behind(t, c.as("mail"))
+	hit := w.Arm(pgtest.HoldReply, "-- claim:")
+	r.publish(wire.RequestSubject("shop", "mail"), ask("mail:1").bytes())
+	hit.Wait(t) // the database has claimed, and the dispatcher does not know it yet
+	done := make(chan struct{})
+	go func() { r.drain(d); close(done) }()
+	r.until("the dispatcher leaving", func() bool { return len(d.Ready()) > 0 })
+	time.Sleep(300 * time.Millisecond)
+	hit.Release()
+	<-done
+	if i, _ := r.find(identity("shop", "mail", "mail:1")); i.State != intents.Pending || c.count() != 0 {
+		t.Errorf("%s after %d sends, want the claim handed back", i.State, c.count())
+	}
+}

@@ -61,6 +61,7 @@ func (in *intake) start() error {
 	if err := in.subscribe(); err != nil {
 		return err
 	}
+	in.health.set("intake", "the consumer is being set up")
 	for range streamClerks {
 		in.stage.run(func(ctx context.Context) { in.clerk(ctx, in.stream, streamPatience) })
 	}

@@ -40,7 +40,7 @@ type lane struct {
 	running sync.WaitGroup // attempts
 
 	sends    context.Context // ends sends: the grace period is over
-	pauses   context.Context // ends the writing of pauses
+	writes   context.Context // ends writes, last of all
 	stopping atomic.Bool     // nothing new begins
 }
 
@@ -154,16 +154,19 @@ func (l *lane) claimDue(ctx context.Context) (more bool) {
 }
 
 // claim asks until it is answered, with one token, so that a claim whose COMMIT was lost is recognised. The trust counts from
-// before the first call, whichever call it was that claimed.
+// before the first call, whichever call it was that claimed. A call that was begun is finished also when ctx ends: a claim that
+// nobody heard of would stand until its lease is over.
 func (l *lane) claim(ctx context.Context, n int) ([]intents.Claim, error) {
 	before := time.Now()
 	request := intents.ClaimRequest{Channel: l.entry.Name, KeyScope: l.policy.Contract.KeyScope, Owner: l.owner,
 		Lease: l.lease, N: n, Token: uuid.New()}
-	ctx, cancel := context.WithDeadline(ctx, before.Add(l.lease/2))
+	waiting, stopWaiting := context.WithDeadline(ctx, before.Add(l.lease/2))
+	defer stopWaiting()
+	call, cancel := context.WithDeadline(l.writes, before.Add(l.lease/2))
 	defer cancel()
 	var claims []intents.Claim
-	err := insist(ctx, func() (err error) {
-		claims, err = l.store.Claim(ctx, request)
+	err := insist(waiting, func() (err error) {
+		claims, err = l.store.Claim(call, request)
 		l.report("claim", err)
 		return err
 	})

@@ -19,6 +19,7 @@ const (
 // every dispatcher; the store makes each of its steps one conditional update.
 type patrol struct {
 	store   Store
+	writes  context.Context // ends writes, last of all
 	lanes   map[string]*lane
 	names   []string // of the lanes: a channel that is not configured here is left alone
 	owner   string
@@ -44,7 +45,7 @@ func (p *patrol) run(ctx context.Context) {
 // takeOver claims what a vanished owner left in SENDING and settles it as nobody-knows.
 func (p *patrol) takeOver(ctx context.Context) {
 	for n := takeoverBatch; n >= takeoverBatch && ctx.Err() == nil; {
-		call, cancel := context.WithTimeout(ctx, storeTimeout)
+		call, cancel := context.WithTimeout(p.writes, storeTimeout) // what was begun is finished: nobody else hears of it
 		before := time.Now()
 		claims, err := p.store.TakeOver(call, p.names, p.owner, takeoverLease, takeoverBatch)
 		cancel()

@@ -86,7 +86,7 @@ func (l *lane) heed(pass *pass, c intents.Claim, o channels.Outcome, took time.D
 
 // tell writes something about the channel, trying for a while.
 func (l *lane) tell(what string, write func(context.Context) error) {
-	ctx, cancel := context.WithTimeout(l.pauses, pauseBase)
+	ctx, cancel := context.WithTimeout(l.writes, pauseBase)
 	defer cancel()
 	if err := insist(ctx, func() error { return write(ctx) }); err != nil {
 		l.log.Warn("the channel's state could not be written", "what", what, "channel", l.entry.Name, "error", err)

@@ -221,15 +221,14 @@ func (s *settler) close(batch []finding, finished []uuid.UUID) {
 // heed acts on what became of one settlement.
 func (s *settler) heed(f finding, r intents.Settled) {
 	t, name := f.settlement.Transition, s.metrics.channel(f.claim.Identity.Channel)
-	log := s.log.With("intent", f.claim.ID, "channel", name, "generation", f.claim.Generation)
 	switch {
 	case r.Missing:
-		log.Error("the intent of a settlement does not exist")
+		s.say(slog.LevelError, f, "the intent of a settlement does not exist")
 		return
 	case r.Fenced:
 		s.metrics.fenced.WithLabelValues(name).Inc()
-		log.Warn("the claim was gone before it was settled", "state", r.State)
-		s.testify(f, log)
+		s.say(slog.LevelWarn, f, "the claim was gone before it was settled", "state", r.State)
+		s.testify(f)
 		return
 	}
 	s.metrics.settlements.WithLabelValues(name, string(r.State)).Inc()
@@ -240,7 +239,7 @@ func (s *settler) heed(f finding, r intents.Settled) {
 	if r.State == intents.UnknownState || r.State == intents.Exhausted {
 		level = slog.LevelWarn
 	}
-	log.Log(s.ctx, level, "settled", "state", r.State, "code", t.Code(), "result", f.known.Result().String())
+	s.say(level, f, "settled", "state", r.State, "code", t.Code())
 	if r.State != intents.Pending {
 		s.settled()
 	} else if f.lane != nil {
@@ -248,8 +247,16 @@ func (s *settler) heed(f finding, r intents.Settled) {
 	}
 }
 
+// say logs about one intent.
+func (s *settler) say(level slog.Level, f finding, what string, more ...any) {
+	if s.log.Enabled(s.ctx, level) {
+		s.log.Log(s.ctx, level, what, append([]any{"intent", f.claim.ID, "channel", f.claim.Identity.Channel,
+			"generation", f.claim.Generation, "result", f.known.Result().String()}, more...)...)
+	}
+}
+
 // testify records what a claimer knows of an effect whose claim it has lost.
-func (s *settler) testify(f finding, log *slog.Logger) {
+func (s *settler) testify(f finding) {
 	if !f.tried && !f.known.Definite() {
 		return
 	}
@@ -264,10 +271,10 @@ func (s *settler) testify(f finding, log *slog.Logger) {
 		return err
 	})
 	if err != nil {
-		log.Error("what a late finisher knows was not written", "result", f.known.Result().String(), "error", err)
+		s.say(slog.LevelError, f, "what a late finisher knows was not written", "error", err)
 		return
 	}
-	log.Warn("a late finisher's outcome is on record as evidence", "result", f.known.Result().String(), "state", r.State)
+	s.say(slog.LevelWarn, f, "a late finisher's outcome is on record as evidence", "state", r.State)
 	if r.State == intents.Pending && f.lane != nil {
 		f.lane.due(time.Now())
 	}
