@@ -114,6 +114,9 @@ func (p *HTTPPeer) echo(w io.Writer, status int, r *http.Request, body []byte) {
 		h = http.Header{}
 	}
 	h.Set("Content-Length", fmt.Sprint(text.Len()))
+	if status >= 300 && status <= 399 && h.Get("Location") == "" {
+		h.Set("Location", p.URL("/redirected")) // a client that follows makes a second request here
+	}
 	var reply bytes.Buffer
 	fmt.Fprintf(&reply, "HTTP/1.1 %03d %s\r\n", status, http.StatusText(status))
 	_ = h.Write(&reply) // as above
@@ -122,14 +125,12 @@ func (p *HTTPPeer) echo(w io.Writer, status int, r *http.Request, body []byte) {
 	_, _ = w.Write(reply.Bytes()) // a client that has gone misses its reply
 }
 
-// bomb returns 64 MiB of zeros, compressed to about 64 KiB. It is made once: that takes longer than an attempt may.
+// bomb returns what unpacks to 64 MiB of zeros and is about 64 KiB: one compressed MiB, over and over, which is one valid
+// stream. It is made once: compressing takes longer than an attempt may.
 var bomb = sync.OnceValue(func() []byte {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
-	zeros := make([]byte, 1<<20)
-	for range 64 {
-		_, _ = z.Write(zeros) // a buffer takes everything
-	}
-	_ = z.Close() // as above
-	return b.Bytes()
+	_, _ = z.Write(make([]byte, 1<<20)) // a buffer takes everything
+	_ = z.Close()                       // as above
+	return bytes.Repeat(b.Bytes(), 64)
 })

@@ -194,6 +194,20 @@ func TestEffectKeyInTheHeadersOfEachDedup(t *testing.T) {
 	}
 }
 
+// Where a repeat would be seen, no attempt is risked on a connection that the receiver may just be closing.
+func TestConnectionsAreReusedOnlyWhereARepeatIsHarmless(t *testing.T) {
+	for dedup, want := range map[webhook.Dedup]int{webhook.DedupNone: 3, webhook.DedupWebhookID: 1} {
+		p := channeltest.NewHTTPPeer(t, channeltest.HTTPOptions{})
+		ch := open(t, webhook.Config{Dedup: dedup, KeyWindow: time.Hour, AllowPrivate: loopback})
+		for i := range 3 {
+			ch.Send(t.Context(), channels.Attempt{EffectKey: effectKey(i), Recipient: p.URL("/"), Rendered: []byte(`{}`)})
+		}
+		if got := p.Connections(); got != want {
+			t.Errorf("%s: %d connections for three sends, want %d", dedup, got, want)
+		}
+	}
+}
+
 // Keys hang on where and how they are written, not on the secrets that sign: rotating those leaves intents in doubt alone.
 func TestKeyScope(t *testing.T) {
 	scope := func(c webhook.Config) string { c.KeyWindow = time.Hour; return open(t, c).Contract().KeyScope }
