@@ -185,9 +185,11 @@ func (w *town) publish(channel, key string) {
 	}
 }
 
-// status asks as a producer does.
+// status asks as a producer does. A dispatcher that is stopped may be the one that is asked: then nobody answers.
 func (w *town) status(channel, key string) (client.Status, error) {
-	return w.producer.Status(w.t.Context(), channel, w.request(channel, key).Key, 0)
+	ctx, cancel := context.WithTimeout(w.t.Context(), time.Second)
+	defer cancel()
+	return w.producer.Status(ctx, channel, w.request(channel, key).Key, 0)
 }
 
 // becomes waits until the intent has the state, and fails when it passes through a state that is final and another.
