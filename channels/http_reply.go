@@ -26,7 +26,7 @@ const (
 // httpSentences say the codes to people. They are fixed: the errors beneath hold addresses and names.
 var httpSentences = map[string]string{
 	HTTPInvalid:   "the request could not be built",
-	HTTPForbidden: "the receiver's address is one that may not be connected to: not public, or not on an allowed port; list its network in ALLOW_PRIVATE if it is meant",
+	HTTPForbidden: "the receiver's address may not be connected to: it is not public, not on port 443 or 8443, or without TLS; list its network in ALLOW_PRIVATE if it is meant",
 	HTTPName:      "the receiver's name could not be resolved",
 	HTTPDial:      "no connection to the receiver could be opened",
 	HTTPTLS:       "the TLS handshake with the receiver failed",

@@ -21,7 +21,7 @@ var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustPa
 func engine(t *testing.T, o channels.HTTPOptions) *channels.HTTPEngine {
 	t.Helper()
 	if o.Timeout == 0 {
-		o.Timeout = 700 * time.Millisecond
+		o.Timeout = time.Second
 	}
 	e, err := channels.NewHTTPEngine(o)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 
 // attemptTimeout is short, so that the faults that end by time do not make a run long, and long enough for a busy machine
 // to do everything else within it.
-const attemptTimeout = 700 * time.Millisecond
+const attemptTimeout = time.Second
 
 // Marker is a string that the i-th content carries to the peer, so that a swapped body is seen.
 func Marker(i int) string { return fmt.Sprintf("marker-%05d-end", i) }
