@@ -81,10 +81,10 @@ func kit(config webhook.Config, plain bool) channeltest.Kit {
 	return k
 }
 
-func cases(config webhook.Config, plain bool) []channeltest.Case {
+// withoutReply is what an attempt says that no reply came to.
+func withoutReply(plain bool) []channeltest.Case {
 	connect := []channels.Phase{channels.PhaseConnect}
 	committed := []channels.Phase{channels.PhaseCommitted}
-	reply := []channels.Phase{channels.PhaseReply}
 	list := []channeltest.Case{
 		{Fault: channeltest.FaultDialRefused, Result: channels.NotSent, Phases: connect, Code: channels.HTTPDial},
 		// whether the close is seen before or after the request is written is a matter of time
@@ -111,6 +111,11 @@ func cases(config webhook.Config, plain bool) []channeltest.Case {
 			channeltest.Case{Fault: channeltest.FaultHandshake, Result: channels.NotSent, Phases: connect, Code: channels.HTTPTLS},
 			channeltest.Case{Fault: channeltest.FaultStall, Result: channels.NotSent, Phases: connect, Code: channels.HTTPTimeout})
 	}
+	return list
+}
+
+func cases(config webhook.Config, plain bool) []channeltest.Case {
+	list, reply := withoutReply(plain), []channels.Phase{channels.PhaseReply}
 	for _, f := range []channeltest.Fault{
 		channeltest.FaultNone, channeltest.FaultBreakAfter, channeltest.FaultDrip, channeltest.FaultFlood, channeltest.FaultBomb,
 	} {
