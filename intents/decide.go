@@ -102,7 +102,7 @@ func (p Policy) retry(c Claim, o channels.Outcome, now time.Time, jitter float64
 }
 
 func (p Policy) unknown(c Claim, o channels.Outcome, now time.Time, jitter float64) Transition {
-	delay := p.backoff(c.Attempts, jitter)
+	delay := max(o.Wait(), p.backoff(c.Attempts, jitter))
 	at := now.Add(delay)
 	if code, message := p.repeatForbidden(c, at); code != "" {
 		if code == codeVisible {

@@ -257,8 +257,11 @@ func with(s situation, change func(*situation)) situation { change(&s); return s
 func TestProvidersWaitIsKept(t *testing.T) {
 	p, c, _ := situation{guarantee: channels.Keyed, window: "open", expiry: "never", old: "young"}.build()
 	slow := channels.OutcomeThrottled(10*time.Minute, "429", "")
-	if got := Next(p, c, slow, origin, 0.5); got.To() != Pending || got.Delay() != 10*time.Minute {
-		t.Errorf("%s after %v, want 10 min", got.To(), got.Delay())
+	unclear := channels.OutcomeUnknown(channels.PhaseReply, "503", "").WithWait(10 * time.Minute)
+	for _, o := range []channels.Outcome{slow, unclear} {
+		if got := Next(p, c, o, origin, 0.5); got.To() != Pending || got.Delay() != 10*time.Minute {
+			t.Errorf("%s: %s after %v, want 10 min", o.Code(), got.To(), got.Delay())
+		}
 	}
 	c.ExpiresAt = origin.Add(10 * time.Minute)
 	if got := Next(p, c, slow, origin, 0.5); got.To() != Expired {
