@@ -279,7 +279,9 @@ func TestProvidersWaitIsKept(t *testing.T) {
 
 func TestBackoffGrowsWithinItsBounds(t *testing.T) {
 	p := NewPolicy(channels.Contract{}, channels.Settings{})
-	for attempts, want := range map[int]time.Duration{0: time.Second, 1: 2 * time.Second, 5: 32 * time.Second, 8: 256 * time.Second, 9: 5 * time.Minute, 40: 5 * time.Minute, 1 << 40: 5 * time.Minute} {
+	for attempts, want := range map[int]time.Duration{
+		0: time.Second, 1: 2 * time.Second, 5: 32 * time.Second, 8: 256 * time.Second, 9: 5 * time.Minute, 40: 5 * time.Minute, 1 << 40: 5 * time.Minute,
+	} {
 		least, most := p.backoff(attempts, 0), p.backoff(attempts, 0.999999)
 		if least != want/2 || most < want-want/1000 || most >= want {
 			t.Errorf("%d attempts: from %v to %v, want from %v to just below %v", attempts, least, most, want/2, want)
