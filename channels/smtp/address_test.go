@@ -15,7 +15,7 @@ const goodContent = `{"subject":"Hello","text":"Hello"}`
 var badAddresses = []string{
 	`"toni.tester@example.com> ORCPT=admin@admin.com"@example.com`, `"xclow3n@gmail.com x"@internal.domain`,
 	"a@b.c\r\nRCPT TO:<x@y>", "<a@b.c>", "A <a@b.c>, d@e.f", "a@b.c, d@e.f", "a@b.c;d@e.f",
-	"", "a", "@", "a@", "@b.c", "a@b@c", "a b@c.de", " a@b.c", "a@b.c ", "a@b.c\n", "a\x00@b.c", "a@b.c\x00", "a\t@b.c",
+	`"a"@b.c`, `"a@b"@c.de`, `"a>b"@c.de`, `a"b@c.de`, "", "a", "@", "a@", "@b.c", "a@b@c", "a b@c.de", " a@b.c", "a@b.c ", "a@b.c\n", "a\x00@b.c", "a@b.c\x00", "a\t@b.c",
 	"a@b.c> ORCPT=rfc822;x@y", "a@b.c NOTIFY=NEVER", `a\@b@c.de`, "a(comment)@b.c", "group:a@b.c", "a@[127.0.0.1]", "a@127.0.0.1", "a@b.123",
 	".a@b.c", "a.@b.c", "a..b@c.de", "a@b..c", "a@.b.c", "a@b.c.", "a@-b.c", "a@b-.c", "a@b_c.de", "a@b.c/d", "a@b%c.de",
 	"a\u200b@b.c", "a\u202e@b.c", "a\u00a0@b.c", "a@b.c\u2028", "\xff@b.c", "a@\xff.c", "a@xn--a.de", "a@xn--\u00fc.de",

@@ -104,7 +104,6 @@ var (
 	errMechanism  = errors.New("the server offers no login that may be used here; check USERNAME and TLS: a password is sent over TLS alone")
 	errNoUTF8     = errors.New("the mail server does not take addresses with other characters than ASCII before the @ (no SMTPUTF8)")
 	errTooLarge   = errors.New("the mail is larger than the server takes (SIZE)")
-	errLate       = errors.New("too little time is left to wait for the reply to the final dot")
 	errEarlyReply = errors.New("the server spoke out of turn")
 )
 
@@ -125,10 +124,8 @@ func classify(f fault) channels.Outcome {
 	switch {
 	case f.stage == stageDot:
 		return channels.OutcomeUnknown(channels.PhaseCommitted, code, sentence)
-	case errors.Is(f.err, errNoUTF8):
-		return channels.OutcomeRefused("no-smtputf8", why)
-	case errors.Is(f.err, errTooLarge):
-		return channels.OutcomeRefused("too-large", why)
+	case f.own():
+		return channels.OutcomeRefused(code, why)
 	case (f.stage == stageTLS || f.stage == stageAuth) && !broken(f.err):
 		return channels.OutcomeMisconfigured(channels.PhaseConnect, code, sentence)
 	}
@@ -187,8 +184,12 @@ func cause(err error) (code, sentence string) {
 		return "tls-policy", err.Error()
 	case errors.Is(err, errMechanism):
 		return "auth-mechanism", err.Error()
-	case errors.Is(err, errLate), errors.Is(err, errEarlyReply), errors.Is(err, errNoUTF8), errors.Is(err, errTooLarge):
-		return "not-started", err.Error()
+	case errors.Is(err, errEarlyReply):
+		return "out-of-turn", err.Error()
+	case errors.Is(err, errNoUTF8):
+		return "no-smtputf8", err.Error()
+	case errors.Is(err, errTooLarge):
+		return "too-large", err.Error()
 	case errors.Is(err, context.Canceled):
 		return "cancelled", "the attempt was called off"
 	case errors.As(err, &dns):

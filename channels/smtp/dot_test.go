@@ -43,7 +43,6 @@ func TestTheDotLeftOrItDidNot(t *testing.T) {
 		c.pool.put(s, time.Now().Add(time.Second))
 		o := c.Send(t.Context(), a)
 		wantOutcome(t, o, want.Result(), want.Phase())
-		p.stop()
-		honest(t, p, a, o)
+		honest(t, c, p, a, o)
 	}
 }

@@ -94,14 +94,19 @@ func TestFaultAtEveryStage(t *testing.T) {
 			if took := time.Since(began); took > 3*time.Second {
 				t.Errorf("it took %v, more than the attempt's timeout", took)
 			}
-			honest(t, p, a, o)
+			if n := p.connections(); n != 1 {
+				t.Errorf("%d connections for one attempt", n)
+			}
+			honest(t, c, p, a, o)
 		})
 	}
 }
 
-// honest holds an outcome against what the server took: whole mails only, at most one, and none that was called "not sent".
-func honest(t *testing.T, p *peer, a channels.Attempt, o channels.Outcome) {
+// honest ends the channel, lets the server read whatever was on its way, and holds the outcome against what it took: whole mails only,
+// at most one, and none that was called "not sent".
+func honest(t *testing.T, c *Channel, p *peer, a channels.Attempt, o channels.Outcome) {
 	t.Helper()
+	drain(t, c, p)
 	for _, m := range p.dots() {
 		if !bytes.Equal(m.body, a.Rendered) {
 			t.Errorf("the server took other bytes than were rendered: %d of %d", len(m.body), len(a.Rendered))
@@ -124,6 +129,15 @@ func honest(t *testing.T, p *peer, a channels.Attempt, o channels.Outcome) {
 	}
 }
 
+// drain ends the channel and waits until the server has read every connection to its end, which comes only if none was left open.
+func drain(t *testing.T, c *Channel, p *peer) {
+	t.Helper()
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	poll(t, "every connection ends", func() bool { return p.live() == 0 })
+}
+
 // TestHalfMailIsNeverTaken: whatever ends an attempt within the body, no dot follows (providers.md §0.3).
 func TestHalfMailIsNeverTaken(t *testing.T) {
 	big := `{"subject":"Hello","text":"` + strings.Repeat("a line of text that goes on and on\\n", 20000) + `"}`
@@ -139,7 +153,7 @@ func TestHalfMailIsNeverTaken(t *testing.T) {
 			if r := o.Result(); r == channels.Accepted || r == channels.Refused && name != "early 552" {
 				t.Errorf("outcome %v (%s)", r, o.Message())
 			}
-			p.stop() // everything that was on its way has arrived
+			drain(t, c, p)
 			if n := len(p.dots()); n != 0 {
 				t.Errorf("the server took %d mails of which it had read one line", n)
 			}
@@ -157,8 +171,7 @@ func TestHalfMailIsNeverTaken(t *testing.T) {
 		c := newChannel(t, p.addr)
 		a := attempt(t, c, message(testKey(1), testRecipient, big))
 		o := c.Send(ctx, a)
-		p.stop()
-		honest(t, p, a, o)
+		honest(t, c, p, a, o)
 	})
 }
 
@@ -178,7 +191,7 @@ func TestDoneContextNeverCompletes(t *testing.T) {
 			if o.Result() != channels.NotSent {
 				t.Errorf("outcome %v %s (%s)", o.Result(), o.Code(), o.Message())
 			}
-			p.stop()
+			drain(t, c, p)
 			if n := len(p.dots()); n != 0 {
 				t.Errorf("%d mails were completed under a context that was done", n)
 			}
@@ -195,6 +208,16 @@ func TestDotIsNotSentTooLate(t *testing.T) {
 	wantOutcome(t, c.Send(ctx, hello(t, c)), channels.NotSent, channels.PhaseNone)
 	if n := p.connections(); n != 0 {
 		t.Errorf("%d connections were opened although the attempt could not be finished", n)
+	}
+	// A server that dawdles before the dot does not use up the time that is kept for the reply to it.
+	p = newPeer(t, always("RCPT", act{end: silence}))
+	c = newChannel(t, p.addr, func(cfg *Config) {
+		cfg.Timeout, cfg.DotTimeout, cfg.CommandTimeout = 20*time.Second, 19*time.Second, time.Minute
+	})
+	began := time.Now()
+	wantOutcome(t, c.Send(t.Context(), hello(t, c)), channels.NotSent, channels.PhaseRequest)
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("it gave up after %v only", took)
 	}
 }
 
@@ -213,5 +236,5 @@ func TestSlowAcceptanceIsWaitedFor(t *testing.T) {
 	if o.ProviderID() != "4F2A1B9C" {
 		t.Errorf("provider id %q, want the queue id", o.ProviderID())
 	}
-	honest(t, p, a, o)
+	honest(t, c, p, a, o)
 }

@@ -88,7 +88,7 @@ func TestTLSPolicy(t *testing.T) {
 			if secure := strings.Count(strings.Join(p.lines(), "\n"), "EHLO") == 2; secure != row.secure {
 				t.Errorf("encrypted: %v, want %v", secure, row.secure)
 			}
-			honest(t, p, a, o)
+			honest(t, c, p, a, o)
 		})
 	}
 }
@@ -160,12 +160,12 @@ func TestB6NonASCIILocalPart(t *testing.T) {
 		c := newChannel(t, p.addr)
 		a := attempt(t, c, message(testKey(0), recipient, goodContent))
 		o := c.Send(t.Context(), a)
-		honest(t, p, a, o)
 		if !offered {
 			wantOutcome(t, o, channels.Refused, channels.PhaseReply)
 			if o.Code() != "no-smtputf8" || p.line("MAIL") != "" || o.DeadRecipient() {
 				t.Errorf("code %s (%s), and the client said %q", o.Code(), o.Message(), p.line("MAIL"))
 			}
+			honest(t, c, p, a, o)
 			continue
 		}
 		wantOutcome(t, o, channels.Accepted, channels.PhaseReply)

@@ -67,8 +67,6 @@ func (s *session) dot(ctx context.Context, l letter, data *protocol.DataCloser) 
 	switch {
 	case ctx.Err() != nil:
 		return reply{}, &fault{stage: stageBody, err: ctx.Err()}
-	case !time.Now().Before(l.before):
-		return reply{}, &fault{stage: stageBody, err: errLate}
 	case s.client.Text.R.Buffered() > 0: // a reply to nothing would be taken for the reply to the dot
 		return reply{}, &fault{stage: stageBody, err: errEarlyReply}
 	}
