@@ -15,8 +15,10 @@ func Key(kind, entity string, qualifiers ...string) (dedup.Key, error) {
 	parts := append([]string{kind, entity}, qualifiers...)
 	for i, part := range parts {
 		if strings.Contains(part, ":") {
-			return "", &wire.Refusal{Code: dedup.CodeKeyInvalid, Field: "key",
-				Message: fmt.Sprintf("part %d of the key holds a colon; pass each segment as a part of its own", i+1)}
+			return "", &wire.Refusal{
+				Code: dedup.CodeKeyInvalid, Field: "key",
+				Message: fmt.Sprintf("part %d of the key holds a colon; pass each segment as a part of its own", i+1),
+			}
 		}
 	}
 	key, err := dedup.ParseKey(strings.Join(parts, ":"))
