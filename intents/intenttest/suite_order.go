@@ -57,18 +57,15 @@ func olderOnTheWire(d *driver) {
 
 // olderInDoubt: what may have been applied is never called superseded, only UNKNOWN; and it is not sent again.
 func olderInDoubt(d *driver) {
-	d.admit(Ask("r:1", 0), Ask("r:2", 0))
-	for _, c := range d.claim(2) {
-		if c.Identity.Key == "r:1" {
-			d.settle(Resent(c, Me)) // waits, in doubt
-			continue
-		}
-		d.s.Pass(d.t, Lease)
-		d.settle(LeaseOver(d.takeOver(Them)[0], Them, true))
-		d.admit(Ask("r:2", 1))
-		if got := d.witness(NotSent(c, Me, 0)); got.State != intents.SupersededState {
-			d.t.Errorf("not sent, and superseded: %+v", got)
-		}
+	d.admit(Ask("r:1", 0))
+	d.settle(Resent(d.claimOne(), Me)) // waits, in doubt
+	d.admit(Ask("r:2", 0, Urgency(intents.High)))
+	late := d.claim(1)[0]
+	d.s.Pass(d.t, Lease)
+	d.settle(LeaseOver(d.takeOver(Them)[0], Them, true))
+	d.admit(Ask("r:2", 1))
+	if got := d.witness(NotSent(late, Me, 0)); got.State != intents.SupersededState {
+		d.t.Errorf("not sent, and superseded: %+v", got)
 	}
 	d.admit(Ask("r:1", 1))
 	if i := d.want("r:1", 0, intents.UnknownState); i.Code != "superseded-in-doubt" {

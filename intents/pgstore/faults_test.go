@@ -3,6 +3,8 @@ package pgstore_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -234,5 +236,31 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 		if !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// A server that follows another takes no writes, and none may be sent to it after a failover.
+func TestStandbyIsRefused(t *testing.T) {
+	server := pgtest.Cluster(t)
+	b := benchAt(t, server.URL(), pgstore.Options{})
+	signal := filepath.Join(one[string](b, `show data_directory`), "standby.signal")
+	b.db.Reset()
+	if err := server.Stop(local.Fast); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(signal, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Restart(b.ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Admit(b.ctx, batchOf(ask("s:1", 0))); err == nil {
+		t.Error("a standby took an admission")
+	}
+	if s, err := pgstore.Open(b.ctx, server.URL(), pgstore.Options{}); err == nil {
+		s.Close()
+		t.Error("a standby was opened")
+	} else if !strings.Contains(err.Error(), "must be a primary") {
+		t.Error(err)
 	}
 }

@@ -30,6 +30,7 @@ func (s *Store) do(ctx context.Context, what string, step func(context.Context, 
 		if cure == none || try == maxTries || !pause(ctx, try) {
 			return &storeError{what, err}
 		}
+		s.log.InfoContext(ctx, "a step in the database is tried again", "step", what, "try", try, "error", &storeError{what, err})
 	}
 }
 

@@ -2,4 +2,4 @@
 -- takeover: its row is all that reminds of it. It follows settle.sql in the same transaction.
 delete from claim_batches b
  where b.id = any($1::uuid[])
-   and not exists (select from intents i where i.id = any(b.intents) and i.state = 'sending' and i.generation = 1)
+   and not exists (select from unnest(b.intents) as x (id) join intents i on i.id = x.id where i.state = 'sending' and i.generation = 1)
