@@ -195,3 +195,26 @@ func TestR2HundredAtOnce(t *testing.T) {
 	}
 	poll(t, "the goroutines end", func() bool { return runtime.NumGoroutine() <= before })
 }
+
+// TestCloseWhileSending: the mail under way is finished, and its connection is not kept.
+func TestCloseWhileSending(t *testing.T) {
+	reached, release := make(chan struct{}), make(chan struct{})
+	p := newPeer(t, func(w at) (act, bool) {
+		if w.step == "dot" {
+			close(reached)
+			<-release
+		}
+		return act{}, false
+	})
+	c := newChannel(t, p.addr)
+	a := hello(t, c)
+	done := make(chan channels.Outcome, 1)
+	go func() { done <- c.Send(t.Context(), a) }()
+	<-reached
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	close(release)
+	wantOutcome(t, <-done, channels.Accepted, channels.PhaseReply)
+	poll(t, "its connection ends with QUIT", func() bool { return p.live() == 0 && p.line("QUIT") != "" })
+}

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"regexp"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 func isCertificateError(err error) bool {
@@ -29,39 +31,47 @@ func (s *settled) strike(text, recipient string) string {
 		secrets = append(secrets, encode("\x00"+user+"\x00"+password), password, encode(password), user, encode(user)) // the longest first
 	}
 	for _, secret := range secrets {
-		text = strikeFold(text, secret)
+		// Struck within words, a short one would leave nothing to read.
+		text = strikeFold(text, secret, len(secret) < 4)
 	}
-	text = addressLike.ReplaceAllString(text, "<address>")
-	if local, _, ok := strings.Cut(recipient, "@"); ok {
-		text = strikeWord(text, local)
+	if strings.Contains(text, "@") {
+		text = addressLike.ReplaceAllString(text, "<address>")
 	}
-	return text
+	local, _, _ := strings.Cut(recipient, "@")
+	return strikeFold(text, local, true)
 }
 
 func encode(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
 
 const struck = "***"
 
-func strikeFold(text, secret string) string {
-	if len(secret) < 4 { // struck as a part of words, it would leave nothing to read
-		return strikeWord(text, secret)
-	}
-	return regexp.MustCompile(`(?i)`+regexp.QuoteMeta(secret)).ReplaceAllLiteralString(text, struck)
-}
-
-// strikeWord strikes the word where it stands alone, in any letter case.
-func strikeWord(text, word string) string {
-	if word == "" {
+// strikeFold strikes the secret out in any letter case; with alone, only where it is no part of a longer word.
+func strikeFold(text, secret string, alone bool) string {
+	if secret == "" {
 		return text
 	}
-	re := regexp.MustCompile(`(?i)(^|[^\pL\pN])` + regexp.QuoteMeta(word) + `($|[^\pL\pN])`)
-	for {
-		next := re.ReplaceAllString(text, "${1}"+struck+"${2}")
-		if next == text {
-			return text
+	var out strings.Builder
+	for i := 0; i < len(text); {
+		end := i + len(secret)
+		if end <= len(text) && strings.EqualFold(text[i:end], secret) && (!alone || isWord(text, i, end)) {
+			out.WriteString(struck)
+			i = end
+			continue
 		}
-		text = next
+		out.WriteByte(text[i])
+		i++
 	}
+	return out.String()
+}
+
+func isWord(text string, start, end int) bool {
+	before, _ := utf8.DecodeLastRuneInString(text[:start])
+	after, _ := utf8.DecodeRuneInString(text[end:])
+	return !isWordRune(before) && !isWordRune(after)
+}
+
+func isWordRune(r rune) bool {
+	return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r))
 }
 
 // queueIDs are the ways in which servers name the mail that they took: Postfix and most others, Exim, Sendmail, Gmail, Amazon SES.
