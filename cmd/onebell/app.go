@@ -59,6 +59,11 @@ func newApp(cfg Config, log *slog.Logger) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
+	return newAppWith(cfg, registry, log)
+}
+
+// newAppWith is newApp with channels that the configuration does not name.
+func newAppWith(cfg Config, registry *channels.Registry, log *slog.Logger) (*App, error) {
 	if err := cfg.checkRetention(registry); err != nil {
 		return nil, err
 	}
@@ -142,11 +147,7 @@ func (a *App) connect(context.Context) (err error) {
 	if a.nc, err = connectBroker(a.cfg, dispatcherUser, a.log, a.fail); err != nil {
 		return err
 	}
-	a.down.push("broker", quickLimit, func(context.Context) error {
-		a.nc.SetClosedHandler(nil)
-		a.nc.Close()
-		return nil
-	})
+	a.down.push("broker", quickLimit, func(context.Context) error { closeBroker(a.nc); return nil })
 	return nil
 }
 

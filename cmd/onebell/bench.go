@@ -12,6 +12,7 @@ import (
 // benchResult is what bench intake found. Rates are intents settled per second.
 type benchResult struct {
 	N            int             `json:"n"`
+	Publish      float64         `json:"publish_per_second"` // acknowledged by the broker, before the service starts
 	Service      float64         `json:"service_per_second"`
 	ServiceTook  float64         `json:"service_seconds"`
 	Database     float64         `json:"database_per_second"`
@@ -61,8 +62,8 @@ func newBenchIntake(stderr *os.File) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "intake",
 		Short: "Requests settled per second, next to the database alone",
-		Long: "Publishes n requests to a broker in this process and measures until each is settled through a keyed channel that does nothing.\n" +
-			"Then makes the same store calls (admission and settlement) without broker and dispatcher, with other keys, on the same database.\n" +
+		Long: "Publishes n requests to a broker in this process, starts a dispatcher on them and measures until each is settled through a keyed\n" +
+			"channel that does nothing. Then makes the same store calls (admission and settlement) without broker and dispatcher, with other keys, on the same database.\n" +
 			"Everything runs on this machine: a database started for the run (or ONEBELL_DATABASE_URL, which then keeps the rows).",
 		Example: "  onebell bench intake\n  onebell bench intake --n 50000 --json",
 		Args:    noArgs,
@@ -91,12 +92,13 @@ func newBenchIntake(stderr *os.File) *cobra.Command {
 
 func printBench(w io.Writer, r benchResult) {
 	c := r.Conditions
+	fmt.Fprintf(w, "published             %8.0f stored/s\n", r.Publish)
 	fmt.Fprintf(w, "through the service   %8.0f settled/s   (%d requests in %.2f s)\n", r.Service, r.N, r.ServiceTook)
 	fmt.Fprintf(w, "database alone        %8.0f settled/s   (%d admissions in %.2f s)\n", r.Database, r.N, r.DatabaseTook)
 	fmt.Fprintf(w, "share                 %8.0f %%\n", 100*r.Share)
 	fmt.Fprintf(w, "conditions: %d cores, %s, PostgreSQL %s, fsync %s, synchronous_commit %s, broker sync %s, payload %d B; alone: batches of %d, %d writers\n",
 		c.Cores, c.Go, c.PostgreSQL, c.Fsync, c.SynchronousCommit, c.BrokerSync, c.PayloadBytes, c.Batch, c.Writers)
-	fmt.Fprintln(w, "broker, dispatcher, database and publisher share these cores")
+	fmt.Fprintln(w, "broker, dispatcher and database share these cores; the service starts on a full stream")
 }
 
 func perSecond(n int, took time.Duration) float64 { return float64(n) / took.Seconds() }

@@ -16,7 +16,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/onebell/onebell/channels"
+	"github.com/onebell/onebell/channels/sandbox"
 	"github.com/onebell/onebell/dedup"
+	"github.com/onebell/onebell/dispatch"
 	"github.com/onebell/onebell/dispatch/wire"
 	"github.com/onebell/onebell/intents"
 	"github.com/onebell/onebell/intents/pgstore"
@@ -43,23 +45,25 @@ func benchIntake(ctx context.Context, o benchOptions, stderr *os.File) (res benc
 	if err != nil {
 		return res, err
 	}
-	app, err := newApp(cfg, quiet)
+	settings := cfg.instances[0].env.settings()
+	registry, err := channels.NewRegistry(channels.Entry{Name: benchChannel, Type: "sandbox", Channel: sandbox.NoOp(), Settings: settings})
 	if err != nil {
 		return res, err
 	}
-	if err := app.Start(ctx); err != nil {
+	app, err := newAppWith(cfg, registry, quiet)
+	if err != nil {
 		return res, err
 	}
-	defer func() { err = errors.Join(err, app.Stop(context.WithoutCancel(ctx))) }()
-
 	run := uuid.NewString()[:8]
 	requests := benchRequests(o.n, run)
-	res = benchResult{N: o.n}
 	if res.Conditions, err = conditions(ctx, s.databaseURL, o); err != nil {
 		return res, err
 	}
-	res.Conditions.PayloadBytes = len(requests[0])
-	through, err := benchService(ctx, app, requests)
+	published, err := benchPublish(ctx, cfg, requests, quiet)
+	if err != nil {
+		return res, err
+	}
+	through, err := benchService(ctx, app, o.n)
 	if err != nil {
 		return res, err
 	}
@@ -67,6 +71,8 @@ func benchIntake(ctx context.Context, o benchOptions, stderr *os.File) (res benc
 	if err != nil {
 		return res, err
 	}
+	res.Conditions.PayloadBytes = len(requests[0])
+	res.N, res.Publish = o.n, perSecond(o.n, published)
 	res.ServiceTook, res.Service = through.Seconds(), perSecond(o.n, through)
 	res.DatabaseTook, res.Database = alone.Seconds(), perSecond(o.n, alone)
 	res.Share = res.Service / res.Database
@@ -77,32 +83,55 @@ func benchRequests(n int, run string) [][]byte {
 	at := time.Now().UTC().Format(time.RFC3339Nano)
 	out := make([][]byte, n)
 	for i := range out {
-		out[i] = fmt.Appendf(nil, `{"key":"bench:%s:%d","occurred_at":%q,"recipient":"nobody","content":{"n":%d}}`, run, i, at, i)
+		out[i] = fmt.Appendf(nil, `{"key":"bench:%s:%d","occurred_at":%q,"recipient":"nobody","content":{"text":"number %d"}}`, run, i, at, i)
 	}
 	return out
 }
 
-// benchService publishes everything and waits until the ledger shows all of it settled.
-func benchService(ctx context.Context, app *App, requests [][]byte) (time.Duration, error) {
-	js, err := jetstream.New(app.nc, jetstream.WithPublishAsyncMaxPending(4096))
+// benchPublish puts all requests into the stream, before anybody takes them out.
+func benchPublish(ctx context.Context, cfg Config, requests [][]byte, log *slog.Logger) (time.Duration, error) {
+	nc, err := connectBroker(cfg, dispatcherUser, log, nil)
 	if err != nil {
+		return 0, err
+	}
+	defer closeBroker(nc)
+	js, err := jetstream.New(nc, jetstream.WithPublishAsyncMaxPending(4096))
+	if err != nil {
+		return 0, err
+	}
+	if err := dispatch.EnsureStreams(ctx, js, true); err != nil {
 		return 0, err
 	}
 	start := time.Now()
 	for _, payload := range requests {
-		if _, err := js.PublishAsync(wire.RequestSubject(benchCaller, benchChannel), payload); err != nil {
+		if _, err := js.PublishAsync(wire.RequestSubject(benchCaller, benchChannel), payload, jetstream.WithStallWait(time.Minute)); err != nil {
 			return 0, err
 		}
 	}
+	select {
+	case <-js.PublishAsyncComplete():
+		return time.Since(start), nil
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
+}
+
+// benchService starts the process on the full stream and waits until the ledger shows all of it settled.
+func benchService(ctx context.Context, app *App, n int) (took time.Duration, err error) {
+	start := time.Now()
+	if err := app.Start(ctx); err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, app.Stop(context.WithoutCancel(ctx))) }()
 	for {
 		st, err := app.store.Stats(ctx, benchCaller, start.Add(-time.Minute))
 		if err != nil {
 			return 0, err
 		}
-		if settledOn(st, benchChannel) >= int64(len(requests)) {
+		if settledOn(st, benchChannel) >= int64(n) {
 			return time.Since(start), nil
 		}
-		if err := wait(ctx, 20*time.Millisecond); err != nil {
+		if err := wait(ctx, 50*time.Millisecond); err != nil {
 			return 0, err
 		}
 	}
@@ -153,7 +182,7 @@ func benchBatch(deriver *dedup.Deriver, e channels.Entry, run string, from, to i
 	}
 	at := dedup.Instant(time.Now())
 	for i := from; i < to; i++ {
-		content := json.RawMessage(fmt.Sprintf(`{"n":%d}`, i))
+		content := json.RawMessage(fmt.Sprintf(`{"text":"number %d"}`, i))
 		id := dedup.Identity{Caller: benchCaller + "-alone", Channel: e.Name, Key: dedup.Key(fmt.Sprintf("bench:%s:%d", run, i))}
 		meaning, err := dedup.NewMeaning("nobody", content, "", at)
 		if err != nil {

@@ -46,6 +46,13 @@ func connectBroker(c Config, user string, log *slog.Logger, lost func(error)) (*
 	return nc, nil
 }
 
+// closeBroker closes a connection on purpose: nobody needs to hear that it is lost.
+func closeBroker(nc *nats.Conn) {
+	nc.SetDisconnectErrHandler(nil)
+	nc.SetClosedHandler(nil)
+	nc.Close()
+}
+
 // brokerReason says why a connection failed, and what to do. The library's own errors can hold the address with its password.
 func brokerReason(err error) string {
 	switch {

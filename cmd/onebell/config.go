@@ -104,7 +104,12 @@ func loadEarly() (Config, error) {
 	if err := process("ONEBELL", &c); err != nil {
 		return Config{}, err
 	}
-	var p problems
+	known, err := c.variables()
+	if err != nil {
+		return Config{}, err
+	}
+	// Which variables the channels have is known later, with the channels.
+	p := problems(slices.DeleteFunc(unknownNames(names(known)), func(s string) bool { return strings.HasPrefix(s, channelPrefix) }))
 	c.readFiles(&p)
 	c.checkLog(&p)
 	c.checkDatabase(0, &p)
@@ -144,6 +149,9 @@ func (c *Config) loadChannels() error {
 	return nil
 }
 
+// channelPrefix begins the names of all channels' variables.
+const channelPrefix = "ONEBELL_CHANNEL_"
+
 func newInstance(item string) (instance, error) {
 	name, typ, ok := strings.Cut(item, ":")
 	name, typ = strings.TrimSpace(name), strings.TrimSpace(typ)
@@ -154,7 +162,7 @@ func newInstance(item string) (instance, error) {
 	if !ok {
 		return instance{}, configError("ONEBELL_CHANNELS gives instance " + name + " a type that this version does not have; types are " + strings.Join(typeNames(), ", "))
 	}
-	prefix := "ONEBELL_CHANNEL_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+	prefix := channelPrefix + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 	return instance{name: name, typ: typ, prefix: prefix, env: make()}, nil
 }
 

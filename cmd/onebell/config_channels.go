@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/onebell/onebell/channels"
+	"github.com/onebell/onebell/channels/sandbox"
 	"github.com/onebell/onebell/channels/smtp"
 	"github.com/onebell/onebell/channels/webhook"
 )
@@ -21,8 +22,8 @@ type channelEnv interface {
 	check(prefix string, p *problems)
 	// sample returns the smallest content that the type takes.
 	sample() json.RawMessage
-	// build makes the channel of the named instance.
-	build(name string) (channels.Channel, error)
+	// build makes the channel.
+	build() (channels.Channel, error)
 }
 
 // Limits are the variables that every channel type has. It is exported because envconfig does not look into an embedded struct
@@ -94,7 +95,7 @@ func (e *smtpEnv) check(prefix string, p *problems) {
 }
 
 // build makes the channel; what is left to check of its variables, the adapter checks.
-func (e *smtpEnv) build(string) (channels.Channel, error) {
+func (e *smtpEnv) build() (channels.Channel, error) {
 	return smtp.New(smtp.Config{
 		Addr: string(e.Addr), From: string(e.From), Username: string(e.Username), Password: smtp.Secret(e.Password.value), TLS: smtp.TLSMode(e.TLS),
 		Helo: string(e.Hello), IdempotencyHeader: string(e.IdempotencyHeader), KeyWindow: time.Duration(e.KeyWindow), Timeout: time.Duration(e.Timeout),
@@ -132,7 +133,7 @@ func (e *webhookEnv) check(prefix string, p *problems) {
 }
 
 // build makes the channel; what is left to check of its variables, the adapter checks.
-func (e *webhookEnv) build(string) (channels.Channel, error) {
+func (e *webhookEnv) build() (channels.Channel, error) {
 	allow, err := networks(e.AllowPrivate)
 	if err != nil {
 		return nil, err
@@ -158,12 +159,20 @@ func networks(items list) ([]netip.Prefix, error) {
 // sandboxEnv is the variables of type sandbox.
 type sandboxEnv struct {
 	Limits
-	Timeout   span `default:"30s" desc:"longest attempt, from its first byte to its last"`
-	KeyWindow span `split_words:"true" default:"24h" desc:"how long the sandbox says that it remembers a key"`
+	Timeout   span `default:"30s" desc:"longest attempt"`
+	Guarantee word `default:"duplicate-visible" desc:"what it pretends to promise: keyed, replaceable or duplicate-visible"`
+	KeyWindow span `split_words:"true" default:"1h" desc:"how long it pretends to remember a key, when keyed"`
 }
 
 func (e *sandboxEnv) secretFiles(string) []secretFile { return nil }
 
 func (e *sandboxEnv) sample() json.RawMessage { return json.RawMessage(`{}`) }
 
-func (e *sandboxEnv) check(prefix string, p *problems) { e.checkLimits(prefix, e.Timeout, p) }
+func (e *sandboxEnv) check(prefix string, p *problems) {
+	e.checkLimits(prefix, e.Timeout, p)
+	oneOf(p, prefix+"_GUARANTEE", string(e.Guarantee), string(channels.Keyed), string(channels.Replaceable), string(channels.DuplicateVisible))
+}
+
+func (e *sandboxEnv) build() (channels.Channel, error) {
+	return sandbox.New(sandbox.Config{Guarantee: channels.Guarantee(e.Guarantee), KeyWindow: time.Duration(e.KeyWindow), Timeout: time.Duration(e.Timeout)})
+}

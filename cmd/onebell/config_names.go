@@ -55,7 +55,7 @@ func unknownNames(known []string) []string {
 			continue
 		}
 		what := "is not a variable of onebell"
-		if strings.HasPrefix(name, "ONEBELL_CHANNEL_") {
+		if strings.HasPrefix(name, channelPrefix) {
 			what = "is not a variable of an instance in ONEBELL_CHANNELS"
 		}
 		out = append(out, fmt.Sprintf("%s %s; did you mean %s?", printable(name), what, nearest(name, known)))

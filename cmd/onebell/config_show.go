@@ -84,7 +84,7 @@ func envReference() (service []variable, perType map[string][]variable, err erro
 	}
 	perType = map[string][]variable{}
 	for name, make := range channelTypes() {
-		vars, err := describe("ONEBELL_CHANNEL_<NAME>", make())
+		vars, err := describe(channelPrefix+"<NAME>", make())
 		if err != nil {
 			return nil, nil, err
 		}

@@ -21,7 +21,7 @@ func examineBroker(ctx context.Context, app *App, r *report) {
 		r.problem("broker", "%v", err)
 		return
 	}
-	defer nc.Close()
+	defer closeBroker(nc)
 	r.ok("broker", "version %s at %s", nc.ConnectedServerVersion(), hosts(app.cfg.NatsURL.value))
 	examinePermissions(nc, r)
 	js, err := jetstream.New(nc)

@@ -22,7 +22,7 @@ func typeNames() []string { return slices.Sorted(maps.Keys(channelTypes())) }
 func buildRegistry(c Config) (*channels.Registry, error) {
 	var entries []channels.Entry
 	for _, in := range c.instances {
-		ch, err := in.env.build(in.name)
+		ch, err := in.env.build()
 		if err != nil {
 			return nil, configError(in.prefix + ": " + err.Error())
 		}
@@ -30,5 +30,3 @@ func buildRegistry(c Config) (*channels.Registry, error) {
 	}
 	return channels.NewRegistry(entries...)
 }
-
-func (e *sandboxEnv) build(string) (channels.Channel, error) { return nil, nil }

@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -96,21 +97,19 @@ func TestFilesAndFunctionsStayReadable(t *testing.T) {
 	}
 }
 
-// What nobody may write: each entry is a call, as package or receiver and name.
+// What nobody may write.
 func TestForbiddenCalls(t *testing.T) {
 	for _, s := range sources(t) {
+		test := s.isTest() || slices.Contains(kits, path.Dir(s.path))
 		ast.Inspect(s.file, func(n ast.Node) bool {
 			call, ok := n.(*ast.CallExpr)
 			if !ok {
 				return true
 			}
-			sel, ok := call.Fun.(*ast.SelectorExpr)
-			if !ok {
-				return true
-			}
-			on := fmt.Sprint(sel.X)
-			if reason := forbidden(on, sel.Sel.Name, s.isTest() || slices.Contains(kits, path.Dir(s.path))); reason != "" {
-				t.Errorf("%s: %s.%s: %s", s.set.Position(call.Pos()), on, sel.Sel.Name, reason)
+			if sel, ok := call.Fun.(*ast.SelectorExpr); ok && !test {
+				if reason := forbidden(fmt.Sprint(sel.X), sel.Sel.Name); reason != "" {
+					t.Errorf("%s: %s", s.set.Position(call.Pos()), reason)
+				}
 			}
 			return true
 		})
@@ -119,21 +118,75 @@ func TestForbiddenCalls(t *testing.T) {
 				t.Errorf("%s: an init function; register by hand", s.path)
 			}
 		}
+		for _, pos := range skips(s.file, nil) {
+			t.Errorf("%s: a test that is skipped proves nothing; make it fail", s.set.Position(pos))
+		}
 	}
 }
 
-func forbidden(on, name string, test bool) string {
+func forbidden(on, name string) string {
 	switch {
-	case on == "t" && strings.HasPrefix(name, "Skip"):
-		return "a test that is skipped proves nothing; make it fail"
-	case test:
-		return ""
 	case on == "time" && name == "Sleep":
-		return "wait for a signal, or for a timer beside the context"
-	case on == "slog" && (name == "Default" || name == "SetDefault" || name == "Info" || name == "Warn" || name == "Error" || name == "Debug"):
-		return "take a *slog.Logger"
+		return "time.Sleep: wait for a signal, or for a timer beside the context"
+	case on == "slog" && slices.Contains([]string{"Default", "SetDefault", "Debug", "Info", "Warn", "Error", "Log"}, name):
+		return "slog's default logger: take a *slog.Logger"
 	}
 	return ""
+}
+
+// skips finds calls of Skip on the parameters of package testing. Those of package rapid discard an action, not a test.
+func skips(n ast.Node, tests map[string]bool) (found []token.Pos) {
+	ast.Inspect(n, func(child ast.Node) bool {
+		var kind *ast.FuncType
+		var body *ast.BlockStmt
+		switch f := child.(type) {
+		case *ast.FuncDecl:
+			kind, body = f.Type, f.Body
+		case *ast.FuncLit:
+			kind, body = f.Type, f.Body
+		case *ast.CallExpr:
+			if sel, ok := f.Fun.(*ast.SelectorExpr); ok && tests[fmt.Sprint(sel.X)] && strings.HasPrefix(sel.Sel.Name, "Skip") {
+				found = append(found, f.Pos())
+			}
+		}
+		if body == nil {
+			return true
+		}
+		inner := maps.Clone(tests)
+		if inner == nil {
+			inner = map[string]bool{}
+		}
+		for _, field := range kind.Params.List {
+			for _, name := range field.Names {
+				inner[name.Name] = ofTesting(field.Type)
+			}
+		}
+		found = append(found, skips(body, inner)...)
+		return false
+	})
+	return found
+}
+
+// ofTesting reports whether the type is one of package testing, or a pointer to one.
+func ofTesting(typ ast.Expr) bool {
+	if star, ok := typ.(*ast.StarExpr); ok {
+		typ = star.X
+	}
+	sel, ok := typ.(*ast.SelectorExpr)
+	return ok && fmt.Sprint(sel.X) == "testing"
+}
+
+func TestSkipsAreFound(t *testing.T) {
+	const text = `package p
+func TestA(t *testing.T) { t.Skip("no") ; rapid.Check(t, func(t *rapid.T) { t.Skip("fine") }); t.Run("", func(t *testing.T) { t.SkipNow() }) }
+func helper(tb testing.TB) { if true { tb.Skipf("no") } }`
+	file, err := parser.ParseFile(token.NewFileSet(), "p_test.go", text, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(skips(file, nil)); n != 3 {
+		t.Errorf("%d skips found, want 3", n)
+	}
 }
 
 func TestNoLooseEnds(t *testing.T) {

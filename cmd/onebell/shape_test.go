@@ -93,7 +93,7 @@ var rules = map[string]rule{
 	"dispatch": {[]string{"dispatch/wire", "intents", "dedup", "channels"}, []string{
 		"github.com/nats-io/nats.go", "github.com/sony/gobreaker/v2", "golang.org/x/time/rate", "golang.org/x/sync", "github.com/prometheus/client_golang", "github.com/google/uuid",
 	}},
-	"deploy/local": {nil, []string{"github.com/nats-io/nats-server/v2", "github.com/nats-io/nats.go", "golang.org/x/sys"}},
+	"deploy/local": {nil, []string{"github.com/nats-io/nats-server/v2", "github.com/nats-io/nats.go", "github.com/emersion/go-smtp", "golang.org/x/sys"}},
 	"cmd/onebell":  {[]string{"*"}, []string{"*"}},
 
 	// Test kits; only tests import them.
