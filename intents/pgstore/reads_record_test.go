@@ -111,6 +111,9 @@ func TestRefusalsAreListedNewestFirst(t *testing.T) {
 	f := intents.RefusalFilter{Limit: 1}
 	for range all {
 		page := list(f)
+		if len(page) == 0 {
+			break
+		}
 		paged = append(paged, ids(page)...)
 		f.BeforeAt, f.Before = page[len(page)-1].At, page[len(page)-1].ID
 	}
