@@ -1,13 +1,18 @@
 package pgstore_test
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/onebell/onebell/intents"
 	"github.com/onebell/onebell/intents/intenttest"
+	"github.com/onebell/onebell/intents/pgstore"
+	"github.com/onebell/onebell/migrations/pgtest"
 )
 
 func at(t time.Time) func(*intents.Admission) {
@@ -76,16 +81,17 @@ func TestD3WatermarkMovesDuringAdmission(t *testing.T) {
 
 // B1: text is checked before it comes here; if something slips through, it costs its own admission and no other.
 func TestB1UnstorableTextCostsItsOwnAdmissionOnly(t *testing.T) {
-	b := newBench(t)
+	var log bytes.Buffer
+	b := benchAt(t, pgtest.New(t), pgstore.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
 	b.admit(ask("r:1", 0))
 	poison := func(a *intents.Admission) { a.EffectKey = "a\x00b" }
-	bytes := func(a *intents.Admission) { a.Meaning.Recipient = "\xc3\x28" }
+	broken := func(a *intents.Admission) { a.Meaning.Recipient = "eve@example.org\xc3\x28" }
 	label := func(a *intents.Admission) { a.Labels = map[string]string{"a": "\x00"} }
 	var as []intents.Admission
 	for i := range 40 {
 		as = append(as, ask(fmt.Sprintf("b:%d", i), 0))
 	}
-	as[3], as[17], as[31] = ask("b:3", 0, poison), ask("b:17", 0, bytes), ask("b:31", 0, label)
+	as[3], as[17], as[31] = ask("b:3", 0, poison), ask("b:17", 0, broken), ask("b:31", 0, label)
 	as = append(as, ask("b:3", 0, text("a good one of the same fact")), ask("r:1", 1, poison))
 	bad := []int{3, 17, 31, 41}
 	for i, v := range b.admit(as...) {
@@ -94,6 +100,9 @@ func TestB1UnstorableTextCostsItsOwnAdmissionOnly(t *testing.T) {
 		}
 	}
 	b.wantState("r:1", 0, intents.Pending)
+	if said := log.String(); strings.Count(said, "level=ERROR") != len(bad) || strings.Contains(said, "example.org") || strings.Contains(said, "0xc3") {
+		t.Errorf("the log must tell each refusal, and no value:\n%s", said)
+	}
 	b.holds()
 }
 
