@@ -85,9 +85,8 @@ func badInputs() []channeltest.BadInput {
 
 func subject(t *testing.T, env channeltest.Env, keyed bool) channeltest.Subject {
 	t.Helper()
-	var p *peer
-	p = newPeer(t, func(w at) (act, bool) {
-		met := len(p.dots())
+	p := newPeer(t, func(w at) (act, bool) {
+		met := w.dots
 		if w.step == "dot" || w.step == "after" {
 			met--
 		}

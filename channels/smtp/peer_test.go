@@ -32,6 +32,7 @@ type at struct {
 	conn, n int
 	step    string
 	rcpt    string // the argument of the last RCPT
+	dots    int    // mails that ended with a dot before, over all connections
 }
 
 // took is a message that ended with a dot.
@@ -156,7 +157,7 @@ func (c *talk) say(step, good string) bool {
 	c.seen[step]++
 	a, scripted := act{}, false
 	if c.p.do != nil {
-		a, scripted = c.p.do(at{conn: c.conn, n: c.seen[step], step: step, rcpt: c.rcpt})
+		a, scripted = c.p.do(at{conn: c.conn, n: c.seen[step], step: step, rcpt: c.rcpt, dots: len(c.p.dots())})
 	}
 	text := good
 	if scripted && (a.reply != "" || a.end != goOn) {
@@ -224,7 +225,7 @@ func (c *talk) command(verb, rest string) bool {
 			lines = append(lines, "STARTTLS")
 		}
 		last := len(lines) - 1
-		return c.say(verb, "250-"+strings.Join(lines[:last], "\r\n250-")+"\r\n250 "+lines[last]) || false
+		return c.say(verb, "250-"+strings.Join(lines[:last], "\r\n250-")+"\r\n250 "+lines[last])
 	case "STARTTLS":
 		return c.say(verb, "220 go ahead") && c.handshake()
 	case "AUTH":
