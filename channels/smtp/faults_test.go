@@ -33,53 +33,54 @@ func replied(step, reply string, result channels.Result) expectation {
 	return expectation{step, act{reply: reply}, result, channels.PhaseReply}
 }
 
-// TestFaultAtEveryStage plays the table of providers.md §3: what a fault at each step means, and what the server took.
+// stageFaults is the table of providers.md §3: what a fault at each step means.
+var stageFaults = slices.Concat(
+	lost("greeting", notSent, channels.PhaseConnect),
+	lost("EHLO", notSent, channels.PhaseConnect),
+	lost("STARTTLS", notSent, channels.PhaseConnect),
+	lost("handshake", notSent, channels.PhaseConnect),
+	lost("AUTH", notSent, channels.PhaseConnect),
+	lost("MAIL", notSent, channels.PhaseRequest),
+	lost("RCPT", notSent, channels.PhaseRequest),
+	lost("DATA", notSent, channels.PhaseRequest),
+	lost("dot", unknown, channels.PhaseCommitted), // D1 a, b, c
+	lost("after", accepted, channels.PhaseReply),
+	lost("RSET", accepted, channels.PhaseReply),
+	lost("QUIT", accepted, channels.PhaseReply),
+	[]expectation{
+		replied("greeting", "421 4.3.2 too many connections", channels.Throttled),
+		replied("greeting", "554 5.7.1 not you", channels.Misconfigured),
+		replied("EHLO", "421 later", channels.Throttled),
+		replied("STARTTLS", "454 4.7.0 no TLS now", notSent),
+		replied("STARTTLS", "501 5.5.4 no", channels.Misconfigured),
+		replied("AUTH", "535 5.7.8 bad credentials", channels.Misconfigured),
+		replied("AUTH", "534 5.7.9 stronger mechanism", channels.Misconfigured),
+		replied("AUTH", "454 4.7.0 try later", notSent),
+		replied("MAIL", "451 4.3.0 later", channels.Throttled),
+		replied("MAIL", "421 4.7.0 too fast", channels.Throttled),
+		replied("MAIL", "530 5.7.0 authenticate", channels.Misconfigured),
+		replied("MAIL", "553 5.7.1 sender not yours", channels.Misconfigured),
+		replied("RCPT", "450 4.2.0 grey-listed", notSent),
+		replied("RCPT", "452 4.3.1 no room", channels.Throttled),
+		replied("RCPT", "550 5.7.1 no", channels.Refused),
+		replied("RCPT", "550 5.1.1 nobody", channels.Refused),
+		replied("DATA", "451 4.3.0 later", notSent),
+		replied("DATA", "554 5.5.1 no", channels.Refused),
+		replied("dot", "451 4.3.0 later", notSent),
+		replied("dot", "554 5.7.1 spam", channels.Refused),
+		replied("dot", "250-2.0.0 Ok\r\n250 queued as 77", accepted),
+		{"DATA", act{reply: "garbage"}, notSent, channels.PhaseRequest},
+		{"DATA", act{reply: "354 go\r\n250 out of turn"}, notSent, channels.PhaseRequest},
+		{"dot", act{reply: "garbage"}, unknown, channels.PhaseCommitted},
+		{"dot", act{reply: "354 what"}, unknown, channels.PhaseCommitted},
+		{"dot", act{reply: "250-2.0.0 Ok", end: closing}, unknown, channels.PhaseCommitted},
+		{"dot", act{reply: "25", end: closing}, unknown, channels.PhaseCommitted},
+	})
+
+// TestFaultAtEveryStage plays the table, and asks the server what it took.
 func TestFaultAtEveryStage(t *testing.T) {
-	const no, yes, who = channels.NotSent, channels.Accepted, channels.Unknown
-	cases := slices.Concat(
-		lost("greeting", no, channels.PhaseConnect),
-		lost("EHLO", no, channels.PhaseConnect),
-		lost("STARTTLS", no, channels.PhaseConnect),
-		lost("handshake", no, channels.PhaseConnect),
-		lost("AUTH", no, channels.PhaseConnect),
-		lost("MAIL", no, channels.PhaseRequest),
-		lost("RCPT", no, channels.PhaseRequest),
-		lost("DATA", no, channels.PhaseRequest),
-		lost("dot", who, channels.PhaseCommitted), // D1 a, b, c
-		lost("after", yes, channels.PhaseReply),
-		lost("RSET", yes, channels.PhaseReply),
-		lost("QUIT", yes, channels.PhaseReply),
-		[]expectation{
-			replied("greeting", "421 4.3.2 too many connections", channels.Throttled),
-			replied("greeting", "554 5.7.1 not you", channels.Misconfigured),
-			replied("EHLO", "421 later", channels.Throttled),
-			replied("STARTTLS", "454 4.7.0 no TLS now", no),
-			replied("STARTTLS", "501 5.5.4 no", channels.Misconfigured),
-			replied("AUTH", "535 5.7.8 bad credentials", channels.Misconfigured),
-			replied("AUTH", "534 5.7.9 stronger mechanism", channels.Misconfigured),
-			replied("AUTH", "454 4.7.0 try later", no),
-			replied("MAIL", "451 4.3.0 later", channels.Throttled),
-			replied("MAIL", "421 4.7.0 too fast", channels.Throttled),
-			replied("MAIL", "530 5.7.0 authenticate", channels.Misconfigured),
-			replied("MAIL", "553 5.7.1 sender not yours", channels.Misconfigured),
-			replied("RCPT", "450 4.2.0 grey-listed", no),
-			replied("RCPT", "452 4.3.1 no room", channels.Throttled),
-			replied("RCPT", "550 5.7.1 no", channels.Refused),
-			replied("RCPT", "550 5.1.1 nobody", channels.Refused),
-			replied("DATA", "451 4.3.0 later", no),
-			replied("DATA", "554 5.5.1 no", channels.Refused),
-			replied("dot", "451 4.3.0 later", no),
-			replied("dot", "554 5.7.1 spam", channels.Refused),
-			replied("dot", "250-2.0.0 Ok\r\n250 queued as 77", yes),
-			{"DATA", act{reply: "garbage"}, no, channels.PhaseRequest},
-			{"DATA", act{reply: "354 go\r\n250 out of turn"}, no, channels.PhaseRequest},
-			{"dot", act{reply: "garbage"}, who, channels.PhaseCommitted},
-			{"dot", act{reply: "354 what"}, who, channels.PhaseCommitted},
-			{"dot", act{reply: "250-2.0.0 Ok", end: closing}, who, channels.PhaseCommitted},
-			{"dot", act{reply: "25", end: closing}, who, channels.PhaseCommitted},
-		})
 	serving, roots := certificate(t)
-	for _, e := range cases {
+	for _, e := range stageFaults {
 		t.Run(fmt.Sprintf("%s %s%s", e.step, e.act.reply, e.act.end), func(t *testing.T) {
 			t.Parallel()
 			p := newPeer(t, always(e.step, e.act), "AUTH PLAIN", "8BITMIME")
