@@ -102,7 +102,8 @@ func mustKeep(t *testing.T, p *Postgres, end func(*Postgres) error) {
 const isDurable = "select (current_setting('fsync') = 'on' and current_setting('synchronous_commit') = 'on')::int"
 
 func TestAnsweredCommitsSurvive(t *testing.T) {
-	p := start(t, PostgresOptions{InMemory: true})
+	var said bytes.Buffer
+	p := start(t, PostgresOptions{InMemory: true, Log: slog.New(slog.NewTextHandler(&said, nil))})
 	for name, end := range map[string]func(*Postgres) error{
 		"kill":           (*Postgres).Kill,
 		"immediate stop": func(p *Postgres) error { return p.Stop(Immediate) },
@@ -119,6 +120,21 @@ func TestAnsweredCommitsSurvive(t *testing.T) {
 	if got := number(t, p.URL(), isDurable); got != 0 {
 		t.Error("a server that need not be durable pays for it")
 	}
+	mustKeepItsPassword(t, p, &said)
+	closeIt(t, p)
+	if _, err := os.Stat(p.home.dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s is still there: %v", p.home.dir, err)
+	}
+}
+
+func mustKeepItsPassword(t *testing.T, p *Postgres, said *bytes.Buffer) {
+	t.Helper()
+	if _, err := pgx.Connect(t.Context(), strings.Replace(p.URL(), p.password, "wrong", 1)); err == nil {
+		t.Error("a wrong password was taken")
+	}
+	if len(p.password) < 20 || said.Len() == 0 || strings.Contains(said.String(), p.password) {
+		t.Errorf("log: %s", said.String())
+	}
 }
 
 func TestDurableServerSurvivesAKill(t *testing.T) {
@@ -131,17 +147,34 @@ func TestDurableServerSurvivesAKill(t *testing.T) {
 
 func TestFolderKeepsTheData(t *testing.T) {
 	dir := filepath.Join(reachable(t), "pg")
+	leaveHalf(t, dir)
 	p := start(t, PostgresOptions{Dir: dir})
 	number(t, p.URL(), "create table kept (x int)", "insert into kept values (1)", countRows)
 
 	_, err := StartPostgres(t.Context(), PostgresOptions{Dir: dir})
 	if err == nil || !strings.Contains(err.Error(), "in use by another onebell") {
-		t.Errorf("a second server on the same folder: %v", err)
+		t.Fatalf("a second server on the same folder: %v", err)
 	}
 	closeIt(t, p)
+	_, err = StartPostgres(t.Context(), PostgresOptions{Dir: dir, Settings: map[string]string{"no_such_setting": "1"}})
+	if err == nil || !strings.Contains(err.Error(), "no_such_setting") {
+		t.Errorf("a failing start must show the server's words: %v", err)
+	}
 	again := start(t, PostgresOptions{Dir: dir})
 	if got := number(t, again.URL(), countRows); got != 1 {
 		t.Errorf("%d rows", got)
+	}
+}
+
+// leaveHalf leaves what a first start does that was killed in the middle.
+func leaveHalf(t *testing.T, dir string) {
+	t.Helper()
+	half := filepath.Join(dir, "data.new")
+	if err := os.MkdirAll(half, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(half, "PG_VERSION"), []byte("15\n"), 0o600); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -150,7 +183,10 @@ func TestLeftOverFoldersOfDeadProcessesAreRemoved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	live := start(t, PostgresOptions{InMemory: true})
+	live, err := openHome("", true, as)
+	if err != nil {
+		t.Fatal(err)
+	}
 	dead, err := os.MkdirTemp(tempBase(true, as), tempPrefix)
 	if err != nil {
 		t.Fatal(err)
@@ -162,19 +198,12 @@ func TestLeftOverFoldersOfDeadProcessesAreRemoved(t *testing.T) {
 	if _, err := os.Stat(dead); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the dead one's folder is still there: %v", err)
 	}
-	number(t, live.URL(), "create table kept (x int)", countRows)
-}
-
-func TestInterruptedFirstStartIsBegunAgain(t *testing.T) {
-	dir := reachable(t)
-	half := filepath.Join(dir, "data.new")
-	if err := os.Mkdir(half, 0o700); err != nil {
-		t.Fatal(err)
+	if _, err := os.Stat(live.dir); err != nil {
+		t.Errorf("the live one's folder is gone: %v", err)
 	}
-	if err := os.WriteFile(filepath.Join(half, "PG_VERSION"), []byte("15\n"), 0o600); err != nil {
-		t.Fatal(err)
+	if err := live.close(); err != nil {
+		t.Error(err)
 	}
-	number(t, start(t, PostgresOptions{Dir: dir}).URL(), "select 1")
 }
 
 func TestTakenPortIsNamed(t *testing.T) {
@@ -196,27 +225,5 @@ func TestTakenPortIsNamed(t *testing.T) {
 	}
 	if got, err := FreePort(port); err != nil || got != port {
 		t.Errorf("FreePort answered %d, %v, want the usual %d", got, err, port)
-	}
-}
-
-func TestStartThatFailsShowsTheServersWords(t *testing.T) {
-	_, err := StartPostgres(t.Context(), PostgresOptions{InMemory: true, Settings: map[string]string{"no_such_setting": "1"}})
-	if err == nil || !strings.Contains(err.Error(), "no_such_setting") {
-		t.Errorf("got %v", err)
-	}
-}
-
-func TestPasswordIsDemandedAndNotLoggedAndCloseLeavesNothing(t *testing.T) {
-	var said bytes.Buffer
-	p := start(t, PostgresOptions{InMemory: true, Log: slog.New(slog.NewTextHandler(&said, nil))})
-	if _, err := pgx.Connect(t.Context(), strings.Replace(p.URL(), p.password, "wrong", 1)); err == nil {
-		t.Error("a wrong password was taken")
-	}
-	closeIt(t, p)
-	if len(p.password) < 20 || strings.Contains(said.String(), p.password) {
-		t.Errorf("log: %s", said.String())
-	}
-	if _, err := os.Stat(p.home.dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("%s is still there: %v", p.home.dir, err)
 	}
 }

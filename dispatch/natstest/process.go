@@ -102,8 +102,23 @@ func (p *Process) start(t testing.TB) {
 // URL is where clients connect; with Config add the user that the configuration demands.
 func (p *Process) URL() string { return fmt.Sprintf("nats://127.0.0.1:%d", p.opts.Port) }
 
-// Freeze stops the process where it stands (SIGSTOP): connections stay open and nothing answers.
-func (p *Process) Freeze(t testing.TB) { t.Helper(); p.signal(t, syscall.SIGSTOP) }
+// Freeze stops the process where it stands (SIGSTOP): connections stay open and nothing answers. It returns when the
+// last thread has stopped.
+func (p *Process) Freeze(t testing.TB) {
+	t.Helper()
+	p.signal(t, syscall.SIGSTOP)
+	var status syscall.WaitStatus
+	for {
+		_, err := syscall.Wait4(p.cmd.Process.Pid, &status, syscall.WUNTRACED, nil)
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		if err != nil || !status.Stopped() {
+			t.Fatalf("natstest: the broker did not stop but ended (%v, %v)", status, err)
+		}
+		return
+	}
+}
 
 // Thaw lets a frozen process go on (SIGCONT).
 func (p *Process) Thaw(t testing.TB) { t.Helper(); p.signal(t, syscall.SIGCONT) }
