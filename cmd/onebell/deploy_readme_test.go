@@ -1,12 +1,17 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // readmeRows is what the README's tables of variables must say, in the code's words.
@@ -27,9 +32,18 @@ func readmeRows(t *testing.T) []string {
 	for _, v := range service {
 		rows = append(rows, row(v, v.Meaning))
 	}
+	every, err := describe(channelPrefix+"<NAME>", &struct{ Limits }{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range every {
+		rows = append(rows, row(v, "every type: "+v.Meaning))
+	}
 	for _, typ := range typeNames() {
 		for _, v := range perType[typ] {
-			rows = append(rows, row(v, typ+": "+v.Meaning))
+			if !slices.Contains(names(every), v.Name) {
+				rows = append(rows, row(v, typ+": "+v.Meaning))
+			}
 		}
 	}
 	return rows
@@ -92,5 +106,45 @@ func TestDocumentsShowCommandsThatExist(t *testing.T) {
 		if cmd.IsAvailableCommand() && cmd.Name() != "help" && cmd.Example == "" {
 			t.Errorf("onebell %s has no example", cmd.Name())
 		}
+	}
+}
+
+// fenced returns the README's one code block that begins so.
+func fenced(t *testing.T, begin string) string {
+	t.Helper()
+	_, block, ok := strings.Cut(readme(t), begin)
+	block, _, end := strings.Cut(block, "\n```")
+	if !ok || !end {
+		t.Fatalf("README.md has no code block that begins with %q", begin)
+	}
+	return strings.TrimPrefix(strings.TrimPrefix(begin, "```go\n"), "```\n") + block + "\n"
+}
+
+// A newcomer's two ways, as the README has them, against a running service.
+func TestReadmeProgramsPublish(t *testing.T) {
+	h := hostForTest(t, oneHostOptions{})
+	_, port, err := net.SplitHostPort(h.stack.broker.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	here := strings.NewReplacer("127.0.0.1:4222", "127.0.0.1:"+port, "127.0.0.1/4222", "127.0.0.1/"+port)
+
+	program := filepath.Join(t.TempDir(), "main.go")
+	if err := os.WriteFile(program, []byte(here.Replace(fenced(t, "```go\npackage main"))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command := exec.Command("go", "run", program)
+	command.Dir = "../.."
+	if out, err := command.CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "accepted ") {
+		t.Errorf("the Go program: %v: %s", err, out)
+	}
+	script := exec.Command("bash", "-c", here.Replace(fenced(t, "```\npayload=")))
+	if out, _ := script.CombinedOutput(); !strings.Contains(string(out), `{"verdict":"accepted","intent":"`) { // timeout ends it with a status of its own
+		t.Errorf("the shell: %s", out)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if mails, err := h.inbox.Wait(ctx, 2); err != nil || mails[0].Subject != "Your receipt" || mails[1].Subject != "Your receipt" {
+		t.Errorf("the mails: %v %v", mails, err)
 	}
 }

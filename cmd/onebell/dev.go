@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -48,10 +50,9 @@ func dev(ctx context.Context, data string, out io.Writer, stderr *os.File) error
 
 // printAddresses says where everything is, and how to publish the first request.
 func printAddresses(out io.Writer, h *oneHost, now time.Time) {
-	broker, at := h.stack.broker.URL(), now.UTC().Format(time.RFC3339)
-	env := ""
+	broker, at, command := h.stack.broker.URL(), now.UTC().Format(time.RFC3339), calledAs(os.Args[0])
 	if broker != "nats://127.0.0.1:4222" {
-		env = "ONEBELL_NATS_URL=" + broker + " "
+		command = "ONEBELL_NATS_URL=" + broker + " " + command
 	}
 	fmt.Fprintf(out, `broker            %s
 admin API         http://%s  (no token needed on this machine)
@@ -61,11 +62,19 @@ database          %s
 
 A first request, and what became of it:
 
-  %sonebell publish --caller shop --channel mail --key receipt-mail:8841 --to ada@example.org \
+  %s publish --caller shop --channel mail --key receipt-mail:8841 --to ada@example.org \
     --occurred-at %s --content '{"subject":"Your receipt","text":"Thank you."}'
-  %sonebell status --caller shop --channel mail --key receipt-mail:8841
+  %s status --caller shop --channel mail --key receipt-mail:8841
   curl -s 'http://%s/v1/intents?caller=shop&key=receipt-mail:8841'
 
 Stop with Ctrl-C.
-`, broker, h.app.Addr(), h.inbox.URL(), mailChannel, h.receiver.URL(), hookChannel, hosts(h.stack.databaseURL), env, at, env, h.app.Addr())
+`, broker, h.app.Addr(), h.inbox.URL(), mailChannel, h.receiver.URL(), hookChannel, hosts(h.stack.databaseURL), command, at, command, h.app.Addr())
+}
+
+// calledAs is how a reader can run this program again: `go run` builds it into a folder that is gone afterwards.
+func calledAs(program string) string {
+	if strings.Contains(filepath.ToSlash(program), "/go-build") {
+		return "go run ./cmd/onebell"
+	}
+	return program
 }
