@@ -72,7 +72,7 @@ func (m *Model) Admit(a intents.Admission, expires time.Duration, id uuid.UUID) 
 		i.Expires = m.Now + expires
 	}
 	for _, older := range m.Intents {
-		if older.Key == key && !older.State.Terminal() {
+		if older.Key == key {
 			older.Superseded = true
 			if older.State == intents.Pending {
 				m.wait(older, 0)

@@ -66,17 +66,25 @@ func (a *admitting) reviseIn(ctx context.Context, tx pgx.Tx, i int, labels *stri
 	return &intents.Verdict{Kind: intents.Accepted, Intent: id, State: intents.Pending}, nil
 }
 
-// supersede ends or marks every open older revision of the fact.
+// supersede ends or marks every older revision of the fact that nothing superseded before.
 func supersede(ctx context.Context, tx pgx.Tx, fact []byte, by uuid.UUID) error {
-	rows, _ := tx.Query(ctx, supersedeSQL, fact, by)
-	changed, err := pgx.CollectRows(rows, scanTransition)
+	rows, _ := tx.Query(ctx, olderLockSQL, fact)
+	older, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 	if err != nil {
 		return err
 	}
-	ended := changed[:0]
-	for _, c := range changed {
-		if c.from != c.to {
-			ended = append(ended, c)
+	rows, _ = tx.Query(ctx, supersedeSQL, by, older)
+	marked, err := pgx.CollectRows(rows, scanTransition)
+	if err != nil {
+		return err
+	}
+	if len(marked) != len(older) {
+		return errors.New("a locked intent changed") // this cannot be
+	}
+	var ended []transition
+	for _, m := range marked {
+		if m.from != m.to {
+			ended = append(ended, m)
 		}
 	}
 	return note(ctx, tx, ended, cause{name: "superseded", detail: "by " + by.String()})

@@ -30,8 +30,24 @@ func (s *Store) FindByIdentity(ctx context.Context, id dedup.Identity) (intent i
 
 // Cancel cancels the intent if it is PENDING and not in doubt. See dispatch.Store.
 func (s *Store) Cancel(ctx context.Context, id dedup.Identity, actor string) (intent intents.Intent, found, cancelled bool, err error) {
+	for try := 1; ; try++ {
+		if err := s.cancel(ctx, id, actor); err != nil {
+			return intents.Intent{}, false, false, err
+		}
+		intent, found, err = s.FindByIdentity(ctx, id)
+		if err != nil {
+			return intents.Intent{}, false, false, err
+		}
+		// It may have been handed back just after the statement had seen it on the wire: it waits, so it can be cancelled.
+		if missed := found && intent.State == intents.Pending && !intent.Doubt; !missed || try == maxTries {
+			return intent, found, intent.State == intents.Cancelled, nil
+		}
+	}
+}
+
+func (s *Store) cancel(ctx context.Context, id dedup.Identity, actor string) error {
 	fact := id.Fact()
-	err = s.doTx(ctx, "cancel", func(ctx context.Context, tx pgx.Tx) error {
+	return s.doTx(ctx, "cancel", func(ctx context.Context, tx pgx.Tx) error {
 		rows, _ := tx.Query(ctx, cancelSQL, fact[:], id.Revision)
 		ended, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (t transition, err error) {
 			t.from, t.to = intents.Pending, intents.Cancelled
@@ -43,12 +59,6 @@ func (s *Store) Cancel(ctx context.Context, id dedup.Identity, actor string) (in
 		}
 		return note(ctx, tx, ended, cause{name: "cancel", actor: actor})
 	})
-	if err != nil {
-		return intents.Intent{}, false, false, err
-	}
-	// Cancelled is terminal: whoever cancelled it, it stays so. Any other state says why it could not be cancelled.
-	intent, found, err = s.FindByIdentity(ctx, id)
-	return intent, found, found && intent.State == intents.Cancelled, err
 }
 
 // scanIntent reads the columns that find_by_identity.sql returns.

@@ -28,22 +28,23 @@ func TestD3BehindTheWatermarkNothingIsNew(t *testing.T) {
 	// The purge: the watermark first, then keys whose intent is settled.
 	b.exec(`update watermark set acked_to = now() - interval '49 hours'`)
 	b.exec(`delete from keys k using intents i where i.id = k.intent_id and i.state = 'succeeded'`)
-	for name, test := range map[string]struct {
+	for _, test := range []struct {
+		name string
 		ask  intents.Admission
 		want intents.VerdictKind
 	}{
-		"forgotten":                        {ask("d:sent", 0, at(old)), intents.Stale},
-		"forgotten, in other words":        {ask("d:sent", 0, at(old), text("other")), intents.Stale},
-		"never heard of":                   {ask("d:new", 0, at(old)), intents.Stale},
-		"exactly at the watermark":         {ask("d:edge", 0, at(one[time.Time](b, `select acked_to from watermark`))), intents.Stale},
-		"a microsecond after it":           {ask("d:after", 0, at(one[time.Time](b, `select acked_to from watermark`).Add(time.Microsecond))), intents.Accepted},
-		"open, so it is remembered":        {ask("d:open", 0, at(old)), intents.Duplicate},
-		"open, in other words":             {ask("d:open", 0, at(old), text("other")), intents.Conflict},
-		"a newer revision, itself too old": {ask("d:revised", 1, at(old)), intents.Stale},
-		"a newer revision in time":         {ask("d:revised", 2), intents.Accepted},
+		{"forgotten", ask("d:sent", 0, at(old)), intents.Stale},
+		{"forgotten, in other words", ask("d:sent", 0, at(old), text("other")), intents.Stale},
+		{"never heard of", ask("d:new", 0, at(old)), intents.Stale},
+		{"exactly at the watermark", ask("d:edge", 0, at(one[time.Time](b, `select acked_to from watermark`))), intents.Stale},
+		{"a microsecond after it", ask("d:after", 0, at(one[time.Time](b, `select acked_to from watermark`).Add(time.Microsecond))), intents.Accepted},
+		{"open, so it is remembered", ask("d:open", 0, at(old)), intents.Duplicate},
+		{"open, in other words", ask("d:open", 0, at(old), text("other")), intents.Conflict},
+		{"a newer revision, itself too old", ask("d:revised", 1, at(old)), intents.Stale},
+		{"a newer revision in time", ask("d:revised", 2), intents.Accepted},
 	} {
 		if v := b.admit(test.ask)[0]; v.Kind != test.want {
-			t.Errorf("%s: %+v, want %s", name, v, test.want)
+			t.Errorf("%s: %+v, want %s", test.name, v, test.want)
 		}
 	}
 }

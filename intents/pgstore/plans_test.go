@@ -76,7 +76,8 @@ func TestBigTablesAreReadByIndex(t *testing.T) {
 		"find_by_identity": {facts[0], 0},
 		"claims_held":      {ids[:50], me},
 		"cancel":           {facts[0], 0},
-		"supersede":        {facts[0], ids[0]},
+		"older_lock":       {facts[0]},
+		"supersede":        {ids[0], ids[:3]},
 	} {
 		if plan := b.explain(name, args...); big.MatchString(plan) {
 			t.Errorf("%s reads a whole table:\n%s", name, plan)

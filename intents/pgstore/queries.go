@@ -22,6 +22,8 @@ var (
 	keyLockSQL string
 	//go:embed queries/revise.sql
 	reviseSQL string
+	//go:embed queries/older_lock.sql
+	olderLockSQL string
 	//go:embed queries/supersede.sql
 	supersedeSQL string
 	//go:embed queries/note_changes.sql

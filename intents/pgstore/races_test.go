@@ -131,6 +131,94 @@ func TestW1SecondInsertBeginsBeforeTheFirstCommits(t *testing.T) {
 	}
 }
 
+// Whoever supersedes may have to wait for somebody who is just changing the older one: what he sees then is not in his snapshot.
+func TestSupersedeWaitsForTheOlderOne(t *testing.T) {
+	for name, change := range map[string]struct{ from, sql, want string }{
+		"while it is put back":      {"sending", `update intents set state = 'pending', owner = '', lease_until = null`, "superseded"},
+		"while it is put in doubt":  {"sending", `update intents set state = 'pending', owner = '', lease_until = null, doubt = true`, "unknown"},
+		"while it is claimed":       {"pending", `update intents set state = 'sending', generation = generation + 1, owner = 'x', lease_until = now()`, "sending"},
+		"while it succeeds":         {"sending", `update intents set state = 'succeeded', owner = '', lease_until = null`, "succeeded"},
+		"while it is redriven":      {"exhausted", `update intents set state = 'pending'`, "superseded"},
+		"while somebody looks on":   {"pending", `select from intents for update`, "superseded"},
+		"while it is handed around": {"sending", `update intents set generation = generation + 2`, "sending"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.admit(ask("r:1", 0))
+			switch change.from {
+			case "sending":
+				b.claimOne(me)
+			case "exhausted":
+				b.settle(intenttest.Exhausted(b.claimOne(me), me))
+			}
+			end := b.hold(change.sql)
+			got := b.admission(ask("r:1", 1))
+			b.waiting(1)
+			end("commit")
+			v := (<-got)[0]
+			i := b.find("r:1", 0)
+			if v.Kind != intents.Accepted || string(i.State) != change.want || i.SupersededBy != v.Intent {
+				t.Errorf("%+v; the older one is %s, superseded by %v; want %s", v, i.State, i.SupersededBy, change.want)
+			}
+		})
+	}
+}
+
+// The other way round: the older one's worker waits for the transaction that supersedes it.
+func TestSettleWaitsForSupersession(t *testing.T) {
+	for name, test := range map[string]struct {
+		settle func(intents.Claim) intents.Settlement
+		want   intents.State
+	}{
+		"retry":     {func(c intents.Claim) intents.Settlement { return notSent(c, me, 0) }, intents.SupersededState},
+		"hand back": {func(c intents.Claim) intents.Settlement { return handBack(c, me) }, intents.SupersededState},
+		"resend":    {func(c intents.Claim) intents.Settlement { return resent(c, me) }, intents.UnknownState},
+		"success":   {func(c intents.Claim) intents.Settlement { return succeeded(c, me) }, intents.Succeeded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.admit(ask("r:1", 0))
+			c := b.claimOne(me)
+			end := b.hold(`update intents set superseded_by = gen_random_uuid()`)
+			got := make(chan []intents.Settled)
+			go func() {
+				out, err := b.Settle(b.ctx, []intents.Settlement{test.settle(c)}, nil)
+				if err != nil {
+					t.Error(err)
+				}
+				got <- out
+			}()
+			b.waiting(1)
+			end("commit")
+			if out := (<-got)[0]; out.State != test.want || out.Fenced {
+				t.Errorf("%+v, want %s", out, test.want)
+			}
+			b.wantState("r:1", 0, test.want)
+		})
+	}
+}
+
+// Cancelling waits for a worker that hands back, and then it can.
+func TestCancelWaitsForTheHandBack(t *testing.T) {
+	b := newBench(t)
+	b.admit(ask("c:1", 0))
+	b.exec(`update intents set generation = 1`)
+	end := b.hold(`update intents set generation = 2`)
+	done := make(chan bool)
+	go func() {
+		_, _, cancelled, err := b.Cancel(b.ctx, ask("c:1", 0).Identity, "shop")
+		if err != nil {
+			t.Error(err)
+		}
+		done <- cancelled
+	}()
+	b.waiting(1)
+	end("commit")
+	if !<-done {
+		t.Error("it waits and is in no doubt, but was not cancelled")
+	}
+}
+
 func TestRevisionsOfOneFactInAnyOrder(t *testing.T) {
 	b := newBench(t)
 	for round := range 15 {

@@ -1,15 +1,12 @@
--- supersede: marks every open older revision of a fact as superseded by the newest. One that waits ends here; one on the wire
--- ends when its attempt does; a marked one never becomes claimable again. It runs after key_lock.sql in a statement of its own,
--- so its snapshot holds every revision admitted before, and it waits for whoever is changing one of them at the moment.
+-- supersede: marks the locked older revisions of a fact as superseded by the newest. One that waits ends here; one on the wire ends
+-- when its attempt does; a marked one never becomes claimable again. It must not be one statement with older_lock.sql: an update
+-- looks at the rows of its own snapshot first, and passes over one that became PENDING while the lock was waited for.
 with older as materialized (
-    select i.id, i.generation, i.state
-      from keys_older o join intents i on i.id = o.intent_id
-     where o.fact = $1::bytea and i.superseded_by is null and i.state in ('pending', 'sending', 'unknown')
-     order by i.id
-       for update of i
+    select i.id, i.generation, i.state from intents i where i.id = any($2::uuid[])
 )
 update intents i
-   set superseded_by = $2::uuid, updated_at = now(),
+   set superseded_by = $1::uuid,
+       updated_at = case when i.state = 'pending' then now() else i.updated_at end,
        state = case when i.state <> 'pending' then i.state when i.doubt then 'unknown' else 'superseded' end,
        code = case when i.state <> 'pending' then i.code when i.doubt then 'superseded-in-doubt' else 'superseded' end,
        message = case when i.state <> 'pending' then i.message
