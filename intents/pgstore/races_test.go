@@ -198,6 +198,34 @@ func TestSettleWaitsForSupersession(t *testing.T) {
 	}
 }
 
+// A claim that had to wait has an old snapshot: the agenda in it says that an intent is due which has been tried meanwhile, and
+// which backs off.
+func TestClaimDoesNotTrustAnOldAgenda(t *testing.T) {
+	b := newBench(t)
+	b.admit(ask("old:1", 0, intenttest.Urgency(intents.High)))
+	w := wish("mail", me, 5)
+	if _, err := b.Claim(b.ctx, w); err != nil {
+		t.Fatal(err)
+	}
+	b.admit(ask("c:1", 0))
+	end := b.hold(`update intents set generation = generation + 1 where key = 'old:1'`) // taken over: the wish waits for this
+	got := make(chan []intents.Claim)
+	go func() {
+		cs, err := b.Claim(b.ctx, w)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- cs
+	}()
+	b.waiting(1)
+	b.settle(notSent(b.claimOne(them), them, time.Hour))
+	end("commit")
+	if cs := <-got; len(cs) != 0 {
+		t.Errorf("claimed in its back-off: %+v", cs)
+	}
+	b.wantState("c:1", 0, intents.Pending)
+}
+
 // Cancelling waits for a worker that hands back, and then it can.
 func TestCancelWaitsForTheHandBack(t *testing.T) {
 	b := newBench(t)
