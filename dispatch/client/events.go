@@ -12,8 +12,8 @@ import (
 	"github.com/onebell/onebell/dispatch/wire"
 )
 
-// EventConsumer returns the settings of the durable consumer that Events reads for a caller. Whoever runs the broker creates it, because
-// a right to create consumers would let a producer read another's events. One event at a time keeps those of an intent in order.
+// EventConsumer returns the settings of the durable consumer that Events reads for a caller. One event at a time keeps those of an intent
+// in order.
 func EventConsumer(caller string) jetstream.ConsumerConfig {
 	return jetstream.ConsumerConfig{
 		Durable: "events-" + caller, FilterSubject: "onebell.event." + caller + ".>", DeliverPolicy: jetstream.DeliverAllPolicy,
@@ -25,17 +25,25 @@ func EventConsumer(caller string) jetstream.ConsumerConfig {
 // delivered at least once, those of one intent in order; a repeat has the same Event.ID. An event is done when handle returns
 // nil; otherwise it comes again after a growing delay, before any other. handle has less than a minute.
 // What happens while nobody reads is kept as long as the stream keeps it. Several processes may read at once; each event goes to one.
+//
+// Events creates its consumer (EventConsumer) where the server allows it. In production it does not, because a right to create consumers
+// would let a producer read another's events: then whoever runs the broker creates it once, and until then the error says how.
 func (c *Client) Events(ctx context.Context, handle func(context.Context, Event) error) error {
 	name := EventConsumer(c.caller).Durable
 	ctx, done := c.denials.watch(ctx, "$JS.", true)
 	defer done()
 	consumer, err := c.js.Consumer(ctx, wire.EventStream, name)
-	switch {
-	case errors.Is(err, jetstream.ErrConsumerNotFound), errors.Is(err, jetstream.ErrConsumerDoesNotExist):
-		return fmt.Errorf("there is no durable consumer %q on %s; whoever runs the broker must create it: "+
-			"nats consumer add %s %s --filter 'onebell.event.%s.>' --pull --ack explicit --deliver all --max-pending 1 --wait 1m --defaults",
-			name, wire.EventStream, wire.EventStream, name, c.caller)
-	case err != nil:
+	if errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrConsumerDoesNotExist) {
+		if consumer, err = c.js.CreateConsumer(ctx, wire.EventStream, EventConsumer(c.caller)); err != nil {
+			if err = ended(ctx, name, err); err == nil {
+				return nil
+			}
+			return fmt.Errorf("there is no durable consumer %q on %s; whoever runs the broker must create it: "+
+				"nats consumer add %s %s --filter 'onebell.event.%s.>' --pull --ack explicit --deliver all --max-pending 1 --wait 1m --defaults: %w",
+				name, wire.EventStream, wire.EventStream, name, c.caller, err)
+		}
+	}
+	if err != nil {
 		return explain(ctx, "consumer "+name, err)
 	}
 	messages, err := consumer.Messages(jetstream.PullMaxMessages(1))

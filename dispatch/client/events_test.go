@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -68,11 +70,27 @@ func TestEventsComeInOrderUntilTheyAreHandled(t *testing.T) {
 	}
 }
 
-func TestEventsWithoutConsumerSaysWhatToDo(t *testing.T) {
-	s, _, _ := eventStream(t)
+// Where the server allows it, the consumer is made; in production it does not, and the error says what to do.
+func TestEventsWithoutConsumer(t *testing.T) {
+	s, _, js := eventStream(t)
+	publishEvent(t, js, "shop", "1")
 	c := connect(t, Options{URL: s.URL(), Caller: "shop"})
-	err := c.Events(within(t), func(context.Context, Event) error { return nil })
-	if err == nil || !strings.Contains(err.Error(), "nats consumer add ONEBELL_EVENTS events-shop") {
+	ctx, stop := context.WithCancel(within(t))
+	seen := 0
+	if err := c.Events(ctx, func(context.Context, Event) error { seen++; stop(); return nil }); err != nil || seen != 1 {
+		t.Errorf("%d events, %v", seen, err)
+	}
+
+	path := filepath.Join(t.TempDir(), "nats.conf")
+	mayLook := strings.Replace(users, `"onebell.submit.shop.>"]`, `"onebell.submit.shop.>", "$JS.API.CONSUMER.INFO.>"]`, 1)
+	if err := os.WriteFile(path, []byte(mayLook), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	guarded := natstest.Start(t, natstest.Config(path))
+	streams(t, guarded.URL(), nats.UserInfo("all", "p"))
+	denied := connect(t, Options{URL: guarded.URL(), Caller: "shop", User: "shop", Password: "p"})
+	err := denied.Events(within(t), func(context.Context, Event) error { return nil })
+	if !errors.Is(err, ErrPermission) || !strings.Contains(err.Error(), "nats consumer add ONEBELL_EVENTS events-shop") {
 		t.Errorf("%v", err)
 	}
 }
