@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -251,4 +252,92 @@ func TestSettlementThatCannotBeWrittenHoldsUpNobody(t *testing.T) {
 	}
 	close(gate.open)
 	r.until("the good ones settled", func() bool { return r.count(`select count(*) from intents where state = 'succeeded'`) == 27 })
+}
+
+// mute does everything and says at first that it failed: "failed, but did happen", beyond what the store itself tries again.
+type mute struct {
+	dispatch.Store
+	mu   sync.Mutex
+	said map[string]bool
+}
+
+var errMute = errors.New("the reply was lost")
+
+// lose returns an error the first time that the step is taken.
+func (m *mute) lose(step string, err error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err == nil && !m.said[step] {
+		m.said[step] = true
+		return errMute
+	}
+	return err
+}
+
+func (m *mute) Admit(x ctx, b intents.AdmitBatch) ([]intents.Verdict, error) {
+	v, err := m.Store.Admit(x, b)
+	return v, m.lose(fmt.Sprint("admit", b.Admissions[0].Identity.Channel), err)
+}
+
+func (m *mute) Refuse(x ctx, list []intents.Refusal) error {
+	return m.lose("refuse", m.Store.Refuse(x, list))
+}
+
+func (m *mute) Claim(x ctx, req intents.ClaimRequest) ([]intents.Claim, error) {
+	claims, err := m.Store.Claim(x, req)
+	if len(claims) > 0 {
+		err = m.lose("claim", err)
+	}
+	return claims, err
+}
+
+func (m *mute) Settle(x ctx, batch []intents.Settlement, finished []uuid.UUID) ([]intents.Settled, error) {
+	r, err := m.Store.Settle(x, batch, finished)
+	if len(batch) > 0 {
+		err = m.lose(fmt.Sprint("settle", batch[0].ID), err)
+	}
+	return r, err
+}
+
+func (m *mute) Forget(x ctx, rows []int64) error { return m.lose("forget", m.Store.Forget(x, rows)) }
+
+func TestEveryReplyOfTheStoreIsLostOnce(t *testing.T) {
+	r := newRig(t)
+	hooks, mail := on(keyed), on(visible)
+	d := r.start(r.config(&mute{Store: r.store, said: map[string]bool{}}, hooks.as("hooks"), mail.as("mail")))
+	for _, channel := range []string{"hooks", "mail"} {
+		if reply := r.submit("shop", channel, ask("note:1")); reply.Verdict != wire.Accepted {
+			t.Errorf("%s: %+v, want the own commit recognised", channel, reply)
+		}
+	}
+	r.publish(wire.RequestSubject("shop", "mail"), []byte("{"))
+	r.quiet()
+	for _, c := range []*scripted{hooks, mail} {
+		if c.count() != 1 {
+			t.Errorf("%d sends, want 1", c.count())
+		}
+	}
+	if n := r.count(`select count(*) from intents where state = 'succeeded' and generation = 1 and attempts = 1`); n != 2 {
+		t.Errorf("%d succeeded at their first attempt, want 2", n)
+	}
+	if n := r.refusals()["json_invalid"]; n != 1 || d.metric(t, "fenced_total") != 0 {
+		t.Errorf("%d refusals, want 1; or a settlement of our own was taken for another's", n)
+	}
+	if events := r.heard(3); len(events) != 3 {
+		t.Errorf("%d events, want 3", len(events))
+	}
+}
+
+func TestL3LongOutageDelaysTheRedelivery(t *testing.T) {
+	c := on(keyed)
+	r, w, d := behind(t, c.as("hooks"))
+	w.Refuse(true)
+	r.publish(wire.RequestSubject("shop", "hooks"), ask("note:1").bytes())
+	r.until("the request given back", func() bool { return d.metric(t, "naks_total") == 1 })
+	if n := r.pending(); n != 1 {
+		t.Fatalf("%d requests on the broker, want the one that was given back", n)
+	}
+	w.Refuse(false)
+	r.reaches(identity("shop", "hooks", "note:1"), intents.Succeeded)
+	r.quiet()
 }
