@@ -37,8 +37,6 @@ with row as (
     returning id, fact, channel, revision, state, created_at
 ), known as (
     insert into keys (fact, revision, intent_id, fingerprint_version, fingerprint, occurred_at) select fact, 0, id, 1, '', created_at from made
-), content as (
-    insert into contents (intent_id, recipient, content, collapse_id, rendered) select id, 'ada@example.org', '{}', '', '' from made
 )
 insert into agenda (intent_id, channel, kind, priority, at, fact, revision, generation)
 select id, channel, case state when 'pending' then 'due' else 'unknown' end, 1, created_at, fact, revision, 1 from made where state in ('pending', 'unknown')`
@@ -52,7 +50,7 @@ func openMany(t *testing.T) *Store {
 	}
 	defer conn.Close(t.Context())
 	for _, sql := range []string{
-		"alter table intents set unlogged", "alter table keys set unlogged", "alter table contents set unlogged", manyRows, "analyze",
+		"alter table intents set unlogged", "alter table keys set unlogged", manyRows, "analyze",
 	} {
 		if _, err := conn.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
@@ -119,7 +117,7 @@ func TestReadsOfALargeTableUseItsIndexes(t *testing.T) {
 		"attempts":     explain(readAttemptsSQL, uuid.Max),
 	} {
 		for _, table := range p.seqScans() {
-			if table == "intents" || table == "keys" || table == "contents" {
+			if table == "intents" || table == "keys" {
 				t.Errorf("%s: reads %s from end to end", name, table)
 			}
 		}
