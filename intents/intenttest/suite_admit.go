@@ -146,16 +146,28 @@ func claimAtAdmission(d *driver) {
 	if stored := d.want("now:1", 0, intents.Sending); stored.Owner != Me || stored.Generation != 1 || stored.LeaseUntil.Before(stored.CreatedAt.Add(Lease-time.Second)) {
 		d.t.Errorf("stored %+v", stored)
 	}
-	// The same call once more, as after a lost reply: the same answer, and the claim with it.
+	// The same call once more, as after a lost reply: the same answer, and the claim with it, for a lease from now on.
+	d.s.Pass(d.t, 10*time.Minute)
 	again := d.admitBatch(b)
 	d.wantKinds(again, intents.Accepted, intents.Accepted, intents.Accepted, intents.Accepted)
 	if again[0].Claim == nil || again[0].Claim.Generation != 1 || again[0].Intent != vs[0].Intent || again[0].Claim.ClaimedAt.Before(c.ClaimedAt) {
 		d.t.Errorf("again: %+v %+v", again[0], again[0].Claim)
 	}
+	d.s.Pass(d.t, Lease-5*time.Minute)
+	if cs := d.takeOver(Them); len(cs) != 0 {
+		d.t.Errorf("taken over in the lease that was begun anew: %+v", cs)
+	}
 	d.settle(Succeeded(*c, Me))
 	again = d.admitBatch(b)
 	if again[0].Kind != intents.Accepted || again[0].State != intents.Succeeded || again[0].Claim != nil {
 		d.t.Errorf("after it was settled: %+v", again[0])
+	}
+	// A first claim that another sender of this owner took from the agenda is not given out a second time.
+	if cs := d.claim(10); len(cs) != 1 || cs[0].ID != vs[3].Intent {
+		d.t.Errorf("claimed: %+v", cs)
+	}
+	if again = d.admitBatch(b); again[3].Claim != nil || again[3].State != intents.Sending {
+		d.t.Errorf("given out twice: %+v", again[3])
 	}
 	// A paused channel is not claimed at admission either.
 	if err := d.s.Store.Pause(d.ctx, "mail", "scope", "535", "login", time.Minute, time.Hour); err != nil {

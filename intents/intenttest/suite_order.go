@@ -117,6 +117,11 @@ func sameTokenSameClaims(d *driver) {
 			d.t.Errorf("the lease has %v left", left)
 		}
 	}
+	// 65 minutes after the first lease began, 55 after the second.
+	d.s.Pass(d.t, Lease-5*time.Minute)
+	if cs := d.takeOver(Them); len(cs) != 0 {
+		d.t.Errorf("taken over in the lease that was begun anew: %+v", cs)
+	}
 	if got := d.settle(Succeeded(first[0], Me)); got.Fenced {
 		d.t.Errorf("%+v", got)
 	}
