@@ -131,7 +131,7 @@ func twoCallers(d *driver) {
 }
 
 func claimAtAdmission(d *driver) {
-	later, over := Ask("later:1", 0, ClaimNow, NotBefore(time.Hour)), Ask("over:1", 0, ClaimNow, ExpiresIn(-time.Second))
+	later, over := Ask("later:1", 0, ClaimNow, NotBefore(3*time.Hour)), Ask("over:1", 0, ClaimNow, ExpiresIn(-time.Second))
 	b := Batch(Ask("now:1", 0, ClaimNow), later, over, Ask("plain:1", 0))
 	vs := d.admitBatch(b)
 	d.wantKinds(vs, intents.Accepted, intents.Accepted, intents.Accepted, intents.Accepted)
