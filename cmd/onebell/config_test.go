@@ -134,7 +134,8 @@ func TestConfigErrorsNameVariableAndReason(t *testing.T) {
 		{"Kubernetes service", []string{
 			"ONEBELL_SERVICE_HOST", "10.0.0.1", "ONEBELL_SERVICE_PORT", "8080", "ONEBELL_SERVICE_PORT_ADMIN", "8080", "ONEBELL_PORT", "tcp://10.0.0.1:8080",
 			"ONEBELL_PORT_8080_TCP", "tcp://10.0.0.1:8080", "ONEBELL_PORT_8080_TCP_PROTO", "tcp", "ONEBELL_PORT_8080_TCP_PORT", "8080", "ONEBELL_PORT_8080_TCP_ADDR", "10.0.0.1",
-			"ONEBELL_ADMIN_SERVICE_HOST", "10.0.0.2", "ONEBELL_ADMIN_PORT", "tcp://10.0.0.2:8080"}, ""},
+			"ONEBELL_ADMIN_SERVICE_HOST", "10.0.0.2", "ONEBELL_ADMIN_PORT", "tcp://10.0.0.2:8080",
+		}, ""},
 		{"a port that Kubernetes would not set", []string{"ONEBELL_CHANNEL_MAIL_PORT", "587"}, "ONEBELL_CHANNEL_MAIL_PORT is not a variable"},
 	}
 	for _, tc := range cases {

@@ -184,21 +184,6 @@ func (p *filePath) Decode(value string) error {
 	return f.Close()
 }
 
-// switchWord is true or false.
-type switchWord bool
-
-func (s *switchWord) Decode(value string) error {
-	value, err := trimmed(value)
-	if err != nil {
-		return err
-	}
-	if value != "true" && value != "false" {
-		return errors.New("must be true or false")
-	}
-	*s = value == "true"
-	return nil
-}
-
 // secret is a value that no log, error or listing shows. It comes from a variable or from the file that the variable's
 // sibling in _FILE names.
 type secret struct {

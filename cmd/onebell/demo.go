@@ -58,8 +58,10 @@ func demo(ctx context.Context, data string, asJSON bool, out io.Writer, stderr *
 		return err
 	}
 	defer func() { err = errors.Join(err, h.stop(context.WithoutCancel(ctx), log)) }()
-	shop, err := client.Connect(ctx, client.Options{URL: h.stack.broker.URL(), Caller: demoCaller,
-		NATS: []nats.Option{nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})}})
+	shop, err := client.Connect(ctx, client.Options{
+		URL: h.stack.broker.URL(), Caller: demoCaller,
+		NATS: []nats.Option{nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})},
+	})
 	if err != nil {
 		return err
 	}

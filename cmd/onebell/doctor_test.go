@@ -75,8 +75,10 @@ func TestDoctorOnABrokerThatIsNewOrRefuses(t *testing.T) {
 	as := func(user string) string {
 		return strings.Replace(srv.ClientURL(), "nats://", "nats://"+user+":x-"+user+"@", 1)
 	}
-	env := []string{"ONEBELL_DATABASE_URL", pgtest.New(t), "ONEBELL_CHANNELS", "hooks:webhook",
-		"ONEBELL_CHANNEL_MAIL_ADDR", "-", "ONEBELL_CHANNEL_MAIL_FROM", "-", "ONEBELL_CHANNEL_MAIL_TLS", "-"}
+	env := []string{
+		"ONEBELL_DATABASE_URL", pgtest.New(t), "ONEBELL_CHANNELS", "hooks:webhook",
+		"ONEBELL_CHANNEL_MAIL_ADDR", "-", "ONEBELL_CHANNEL_MAIL_FROM", "-", "ONEBELL_CHANNEL_MAIL_TLS", "-",
+	}
 
 	setEnv(t, serveEnv(append(env, "ONEBELL_NATS_URL", as("dispatcher"))...))
 	if status, list := diagnose(t); status != exitOK || !hasFinding(list, "streams", "warning", "is missing; serve creates it") || !hasFinding(list, "permissions", "ok", "") {
