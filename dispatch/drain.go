@@ -28,6 +28,7 @@ func (d *Dispatcher) Drain(ctx context.Context) error {
 	d.intaking.stop()
 	clean := leave(ctx, &d.intaking.wg)
 	d.claiming.stop()
+	d.log.Debug("intake ended, nothing more is claimed")
 	clean = leave(ctx, &d.claiming.wg) && clean
 	for _, l := range d.lanes {
 		l.emptyDirect()

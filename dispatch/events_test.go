@@ -183,13 +183,17 @@ func TestR2NoGoroutineStaysBehind(t *testing.T) {
 func TestDrainFinishesAClaimThatIsBeingMade(t *testing.T) {
 	c := on(visible)
 	r, w, d := behind(t, c.as("mail"))
+	r.submit("shop", "mail", ask("mail:1").with("not_before", time.Now().Add(1500*time.Millisecond).Format(time.RFC3339Nano)))
+	time.Sleep(500 * time.Millisecond) // the claims of the start are over: they found nothing
 	hit := w.Arm(pgtest.HoldReply, "-- claim:")
-	r.publish(wire.RequestSubject("shop", "mail"), ask("mail:1").bytes())
-	hit.Wait(t) // the database has claimed, and the dispatcher does not know it yet
+	hit.Wait(t)
+	if i, _ := r.find(identity("shop", "mail", "mail:1")); i.State != intents.Sending {
+		t.Fatalf("%s, want it claimed without the dispatcher's knowing", i.State)
+	}
 	done := make(chan struct{})
 	go func() { r.drain(d); close(done) }()
-	r.until("the dispatcher leaving", func() bool { return len(d.Ready()) > 0 })
-	time.Sleep(300 * time.Millisecond)
+	r.until("claiming ended", func() bool { return strings.Contains(r.logs.String(), "nothing more is claimed") })
+	time.Sleep(300 * time.Millisecond) // the claim still waits for its reply
 	hit.Release()
 	<-done
 	if i, _ := r.find(identity("shop", "mail", "mail:1")); i.State != intents.Pending || c.count() != 0 {
