@@ -162,6 +162,7 @@ func TestS3ConsumerDeletedFromOutside(t *testing.T) {
 	r := newRig(t)
 	c := on(keyed)
 	d := r.dispatcher(c.as("hooks"))
+	r.until("consuming", func() bool { return len(d.Ready()) == 0 })
 	if err := r.js.DeleteConsumer(bg, wire.RequestStream, dispatch.RequestConsumerName); err != nil {
 		t.Fatal(err)
 	}
@@ -198,6 +199,7 @@ func TestS3BrokerFrozen(t *testing.T) {
 	r := newRigOn(t, broker.URL(), pgtest.New(t))
 	c := on(keyed)
 	d := r.dispatcher(c.as("hooks"))
+	r.until("consuming", func() bool { return len(d.Ready()) == 0 })
 	broker.Freeze(t)
 	r.until("readiness to tell", func() bool { return len(d.Ready()) > 0 })
 	broker.Thaw(t)

@@ -120,7 +120,7 @@ func (d *Dispatcher) Start(ctx context.Context) (err error) {
 		return fmt.Errorf("dispatch: %w", err)
 	}
 	if d.intake != nil {
-		if err := d.intake.start(); err != nil {
+		if err := d.intake.start(ctx); err != nil {
 			return fmt.Errorf("dispatch: %w", err)
 		}
 	}

@@ -19,7 +19,6 @@ const (
 	streamPatience = 6 * time.Second
 	submitPatience = 3 * time.Second
 	submitExpiry   = 5 * time.Second // a submit request older than this is not begun
-	poisonTries    = 5               // deliveries after which a request that a working database will not take is put aside
 )
 
 // intake takes requests in: from the stream and by request–reply, on one pipeline. Admission never waits for a channel.
@@ -57,8 +56,8 @@ func newIntake(d *Dispatcher) *intake {
 }
 
 // start subscribes and begins to take requests in.
-func (in *intake) start() error {
-	if err := in.subscribe(); err != nil {
+func (in *intake) start(ctx context.Context) error {
+	if err := in.subscribe(ctx); err != nil {
 		return err
 	}
 	in.health.set("intake", "the consumer is being set up")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -80,12 +81,20 @@ func TestClockRunsOnTheMonotonicClockBetweenReadings(t *testing.T) {
 func TestAlarmRingsForEveryInstantAndNeverEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var a alarm
+		var mu sync.Mutex
 		var rings []time.Duration
 		began := time.Now()
 		for _, d := range []time.Duration{2 * time.Second, 700 * time.Millisecond, 701 * time.Millisecond, 5 * time.Second} {
-			a.set(began.Add(d), func() { rings = append(rings, time.Since(began)) })
+			a.set(began.Add(d), func() {
+				mu.Lock()
+				defer mu.Unlock()
+				rings = append(rings, time.Since(began))
+			})
 		}
 		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
 		if len(rings) != 3 || rings[0] < 701*time.Millisecond || rings[1] < 2*time.Second || rings[2] < 5*time.Second ||
 			rings[2] > 5*time.Second+2*alarmGrain || len(a.slots) != 0 {
 			t.Errorf("rings %v", rings)

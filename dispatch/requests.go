@@ -18,8 +18,8 @@ const (
 	deskPatience = 3 * time.Second
 )
 
-// subscribe begins to answer submit, status and cancel. One dispatcher of all answers each question.
-func (in *intake) subscribe() error {
+// subscribe begins to answer submit, status and cancel. One dispatcher of all answers each question. When it returns, the broker knows.
+func (in *intake) subscribe(ctx context.Context) error {
 	for subject, handle := range map[string]nats.MsgHandler{
 		wire.SubmitSubjects: in.submit,
 		wire.StatusSubjects: func(msg *nats.Msg) { in.ask(msg, in.status) },
@@ -31,7 +31,7 @@ func (in *intake) subscribe() error {
 		}
 		context.AfterFunc(in.stage.ctx, func() { _ = sub.Drain() }) // fails only when the connection is gone, and the subscription with it
 	}
-	return nil
+	return in.nc.FlushWithContext(ctx)
 }
 
 // question is a submit request: a letter that waits for its reply.

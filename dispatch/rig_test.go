@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(pgtest.Main(m))
 }
 
-const patience = 20 * time.Second
+const patience = 45 * time.Second // longer than the broker's AckWait
 
 // rig is a database, a broker and a producer's connection for one test.
 type rig struct {
