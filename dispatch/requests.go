@@ -31,7 +31,11 @@ func (in *intake) subscribe(ctx context.Context) error {
 		}
 		context.AfterFunc(in.stage.ctx, func() { _ = sub.Drain() }) // fails only when the connection is gone, and the subscription with it
 	}
-	return in.nc.FlushWithContext(ctx)
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout) // the flush wants a deadline
+	defer cancel()
+	flush, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	return in.nc.FlushWithContext(flush)
 }
 
 // question is a submit request: a letter that waits for its reply.
