@@ -9,8 +9,8 @@ import (
 	"github.com/onebell/onebell/intents"
 )
 
-// admit has a batch decided by the store. What a working database will not take is halved until the culprit is alone, so that
-// its neighbours are admitted.
+// admit has a batch decided by the store, which answers for each admission apart, also where the database will not take a value of
+// it. An error is the database's, never a request's: the whole batch comes again.
 func (in *intake) admit(ctx context.Context, batch []*entry, patience time.Duration) {
 	if len(batch) == 0 {
 		return
@@ -22,20 +22,14 @@ func (in *intake) admit(ctx context.Context, batch []*entry, patience time.Durat
 		verdicts, err = in.store.Admit(call, request)
 		return err
 	})
-	switch {
-	case err == nil:
-		in.metrics.batchSize.WithLabelValues("admit").Observe(float64(len(batch)))
-		in.note(batch, verdicts, request, before)
-	case !in.works(ctx):
+	if err != nil {
 		for _, e := range batch {
 			e.err = err
 		}
-	case len(batch) > 1:
-		in.admit(ctx, batch[:len(batch)/2], patience/2)
-		in.admit(ctx, batch[len(batch)/2:], patience/2)
-	default:
-		in.putAside(batch[0], err)
+		return
 	}
+	in.metrics.batchSize.WithLabelValues("admit").Observe(float64(len(batch)))
+	in.note(batch, verdicts, request, before)
 }
 
 func (in *intake) admitBatch(batch []*entry) intents.AdmitBatch {
@@ -67,24 +61,6 @@ func (in *intake) note(batch []*entry, verdicts []intents.Verdict, request inten
 	for id, n := range claims {
 		in.settler.expect(id, n)
 	}
-}
-
-// works reports whether the database answers at all.
-func (in *intake) works(ctx context.Context) bool {
-	call, cancel := context.WithTimeout(in.writes, time.Second)
-	defer cancel()
-	_, err := in.store.Clock(call)
-	return err == nil && ctx.Err() == nil
-}
-
-// putAside quarantines a request that a working database has refused to take in delivery after delivery.
-func (in *intake) putAside(e *entry, err error) {
-	if e.letter.tries < poisonTries {
-		e.err = err
-		return
-	}
-	in.log.Error("a request cannot be stored and is put aside", "seq", e.letter.seq, "channel", in.metrics.channel(e.channel), "error", err)
-	e.refusal = in.refusalOf(e, errInternal)
 }
 
 // refuse stores the refusals. Nothing is refused without a trace: what cannot be stored comes again.

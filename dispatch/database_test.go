@@ -96,13 +96,17 @@ func TestO2ReadOnlyServerIsLeftAndNobodyIsRejected(t *testing.T) {
 	close(gate.open) // its settlement meets a server that takes no writes
 	r.publish(wire.RequestSubject("shop", "mail"), ask("mail:2").bytes())
 	r.until("readiness to tell", func() bool { return len(d.Ready()) > 0 })
-	time.Sleep(500 * time.Millisecond)
+	r.until("settling to have failed again and again", func() bool {
+		return d.metric(t, "store_errors_total", "settle") >= 5
+	})
 	if i, _ := r.find(identity("shop", "mail", "mail:1")); i.State != intents.Sending {
 		t.Errorf("%s while nothing could be written", i.State)
 	}
 	setReadOnly(t, r, "off")
 	for _, key := range []string{"mail:1", "mail:2"} {
-		r.reaches(identity("shop", "mail", key), intents.Succeeded)
+		if i := r.reaches(identity("shop", "mail", key), intents.Succeeded); i.Takeovers != 0 {
+			t.Errorf("%s was taken over: what its sender knew was thrown away", key)
+		}
 	}
 	if c.count() != 2 || len(r.refusals()) != 0 {
 		t.Errorf("%d sends, refusals %v; want 2 and none", c.count(), r.refusals())
@@ -222,7 +226,7 @@ type choosy struct{ dispatch.Store }
 func (c choosy) Settle(x ctx, batch []intents.Settlement, finished []uuid.UUID) ([]intents.Settled, error) {
 	for _, s := range batch {
 		if s.Outcome.Code() == "poison" {
-			return nil, errors.New("a value that cannot be stored")
+			return nil, fmt.Errorf("settle: %w", intents.ErrUnstorable)
 		}
 	}
 	return c.Store.Settle(x, batch, finished)
@@ -252,6 +256,10 @@ func TestSettlementThatCannotBeWrittenHoldsUpNobody(t *testing.T) {
 	}
 	close(gate.open)
 	r.until("the good ones settled", func() bool { return r.count(`select count(*) from intents where state = 'succeeded'`) == 27 })
+	if n := r.count(`select count(*) from intents i where state = 'sending' and not exists (select from agenda where intent_id = i.id)
+		and not exists (select from claim_batches where i.id = any(intents))`); n != 0 {
+		t.Errorf("nobody will look at %d of the others again", n)
+	}
 }
 
 // mute does everything and says at first that it failed: "failed, but did happen", beyond what the store itself tries again.

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -24,7 +25,6 @@ type finding struct {
 const (
 	settlersAtOnce = 2
 	settleBatch    = 500
-	settleRefusals = 3 // failures of a database that works, before a batch is halved or a settlement given up
 	storeTimeout   = 10 * time.Second
 	testifyTimeout = time.Minute
 	finishedEvery  = 250 * time.Millisecond
@@ -120,19 +120,14 @@ func collect[T any](first T, in <-chan T, limit int) []T {
 	return batch
 }
 
-// write settles a batch and hands on what became of each. While the database is away it goes on asking; a batch that a working
-// database will not take is halved, so that one settlement that cannot be written does not hold up its neighbours.
-func (s *settler) write(batch []finding) { s.writeWithin(batch, settleRefusals) }
-
-func (s *settler) writeWithin(batch []finding, refusals int) {
+// write settles a batch and hands on what became of each. While the database will not write it goes on asking; only a value that it
+// will never take ends that, and then the batch is halved, so that one such settlement does not hold up its neighbours.
+func (s *settler) write(batch []finding) {
 	earlier, here := s.finishedWith(batch)
 	if len(batch)+len(earlier) == 0 {
 		return
 	}
-	if len(batch) == 1 {
-		refusals = settleRefusals
-	}
-	results, err := s.call(batch, append(here, earlier...), refusals)
+	results, err := s.call(batch, append(here, earlier...))
 	switch {
 	case err == nil:
 		s.close(batch, here)
@@ -141,34 +136,28 @@ func (s *settler) writeWithin(batch []finding, refusals int) {
 		}
 	case s.ctx.Err() != nil || len(batch) < 2:
 		s.log.Error("settlements were not written; their leases will be taken over", "settlements", len(batch), "error", err)
+		s.forsake(batch)
 	default:
 		s.mu.Lock()
 		s.finished = append(s.finished, earlier...)
 		s.mu.Unlock()
-		s.writeWithin(batch[:len(batch)/2], 1)
-		s.writeWithin(batch[len(batch)/2:], 1)
+		s.write(batch[:len(batch)/2])
+		s.write(batch[len(batch)/2:])
 	}
 }
 
-// call asks until it is answered. It gives up when the database works and yet will not take these settlements.
-func (s *settler) call(batch []finding, finished []uuid.UUID, refusals int) (results []intents.Settled, err error) {
+// call asks until it is answered. An error is worth no other try where the store says so, or when the dispatcher is gone.
+func (s *settler) call(batch []finding, finished []uuid.UUID) (results []intents.Settled, err error) {
 	settlements := make([]intents.Settlement, len(batch))
 	for i, f := range batch {
 		settlements[i] = f.settlement
 	}
-	refused := 0
 	_ = insist(s.ctx, func() error {
 		ctx, cancel := context.WithTimeout(s.ctx, storeTimeout)
 		defer cancel()
 		results, err = s.store.Settle(ctx, settlements, finished)
 		s.report("settle", err)
-		if err == nil {
-			return nil
-		}
-		if _, clockErr := s.store.Clock(ctx); clockErr == nil {
-			refused++
-		}
-		if refused >= refusals {
+		if errors.Is(err, intents.ErrUnstorable) {
 			return nil
 		}
 		return err
@@ -215,6 +204,15 @@ func (s *settler) close(batch []finding, finished []uuid.UUID) {
 			delete(s.open, id)
 			s.finished = append(s.finished, id)
 		}
+	}
+}
+
+// forsake leaves admission batches to their leases: they are never said to be finished, so their rows stay and find what was not written.
+func (s *settler) forsake(batch []finding) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range batch {
+		delete(s.open, f.claim.Batch)
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/onebell/onebell/intents"
 )
 
 // maxTries bounds how often one step is tried; together with the pauses it outlasts a deadlock or a broken pool, not an outage.
@@ -130,3 +132,6 @@ func (e *storeError) Error() string {
 }
 
 func (e *storeError) Unwrap() error { return e.err }
+
+// Is makes an error about a value an intents.ErrUnstorable.
+func (e *storeError) Is(target error) bool { return target == intents.ErrUnstorable && isData(e.err) }
