@@ -211,6 +211,7 @@ func TestLostRefusal(t *testing.T) {
 func TestNoReplyAtAll(t *testing.T) {
 	b, w := wired(t)
 	hit := w.Arm(pgtest.HoldReply, "-- admit:")
+	defer hit.Release() // the pool waits, on closing, for a connection that it has given up
 	ctx, cancel := context.WithTimeout(b.ctx, time.Second)
 	defer cancel()
 	batch := batchOf(ask("h:1", 0))
