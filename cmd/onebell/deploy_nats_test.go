@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/onebell/onebell/dispatch"
+	"github.com/onebell/onebell/dispatch/client"
 	"github.com/onebell/onebell/dispatch/wire"
 )
 
@@ -144,6 +145,51 @@ func TestShippedBrokerLetsTheServiceWork(t *testing.T) {
 	}
 	if refusedByServer(t, worker, workerDenied, "Publish to \"$JS.ACK.hub") {
 		t.Error("the dispatcher may not acknowledge in the newer form")
+	}
+}
+
+// The SDK under a producer's permissions: it publishes, and reads its events from the consumer that the operator made.
+func TestShippedBrokerServesTheSDK(t *testing.T) {
+	srv := shippedBroker(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	operator, _ := connectAs(t, srv, "operator")
+	js, err := jetstream.New(operator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := dispatch.EnsureStreams(ctx, js, true); err != nil {
+		t.Fatal(err)
+	}
+	shop, err := client.Connect(ctx, client.Options{URL: srv.ClientURL(), Caller: "shop", User: "shop", Password: "x-shop"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shop.Close()
+	request := client.Request{Key: "order:1", OccurredAt: time.Now(), Recipient: "ada@example.org", Content: []byte(`{"subject":"-","text":"-"}`)}
+	if _, err := shop.Publish(ctx, "mail", request); err != nil {
+		t.Errorf("publishing: %v", err)
+	}
+	read := func(ctx context.Context) (n int, err error) {
+		ctx, stop := context.WithCancel(ctx)
+		defer stop()
+		err = shop.Events(ctx, func(context.Context, client.Event) error { n++; stop(); return nil })
+		return n, err
+	}
+	if _, err := read(ctx); !errors.Is(err, client.ErrPermission) {
+		t.Errorf("without the consumer: %v, want the server's refusal to make one", err)
+	}
+	if _, err := js.CreateConsumer(ctx, wire.EventStream, client.EventConsumer("shop")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.Publish(ctx, "onebell.event.shop.mail.succeeded", []byte(`{"id":"1","what":"succeeded"}`)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := read(ctx); n != 1 || err != nil {
+		t.Errorf("%d events, %v", n, err)
+	}
+	if _, err := client.Connect(ctx, client.Options{URL: srv.ClientURL(), Caller: "shop", User: "shop", Password: "wrong"}); err == nil {
+		t.Error("a wrong password was taken")
 	}
 }
 
