@@ -109,6 +109,27 @@ func TestDocumentsShowCommandsThatExist(t *testing.T) {
 	}
 }
 
+// Metrics that the runbook names exist.
+func TestRunbookNamesMetricsThatExist(t *testing.T) {
+	runbook, err := os.ReadFile("../../deploy/RUNBOOK.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, err := os.ReadFile("../../dispatch/metrics.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`\bonebell_([a-z_]+)`).FindAllSubmatch(runbook, -1)
+	if len(found) < 4 {
+		t.Fatalf("only %d metrics found", len(found))
+	}
+	for _, m := range found {
+		if !strings.Contains(string(code), `"`+string(m[1])+`"`) {
+			t.Errorf("the runbook names onebell_%s, which package dispatch does not have", m[1])
+		}
+	}
+}
+
 // fenced returns the README's one code block that begins so.
 func fenced(t *testing.T, begin string) string {
 	t.Helper()
