@@ -19,18 +19,7 @@ func TestS1RepeatIsSettledInEveryState(t *testing.T) {
 	r := newRig(t)
 	gate := newGateway()
 	defer close(gate.open)
-	c := on(visible)
-	c.send = func(ctx ctx, a channels.Attempt) channels.Outcome {
-		switch {
-		case strings.Contains(string(a.Rendered), "hang"):
-			return gate.hold(accepted)(ctx, a)
-		case strings.Contains(string(a.Rendered), "refuse"):
-			return channels.OutcomeRefused("550", "no")
-		case strings.Contains(string(a.Rendered), "lose"):
-			return lost()
-		}
-		return accepted()
-	}
+	c := byText(map[string]sending{"hang": gate.hold(accepted), "refuse": ends(channels.OutcomeRefused("550", "no")), "lose": ends(lost())})
 	r.dispatcher(c.as("mail"))
 	say := func(q request, text string) request { return q.with("content", map[string]any{"text": text}) }
 	later := time.Now().Add(time.Hour).Format(time.RFC3339)

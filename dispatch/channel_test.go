@@ -119,3 +119,23 @@ func (g *gateway) hold(then func() channels.Outcome) func(context.Context, chann
 		return then()
 	}
 }
+
+type sending = func(context.Context, channels.Attempt) channels.Outcome
+
+func ends(o channels.Outcome) sending {
+	return func(context.Context, channels.Attempt) channels.Outcome { return o }
+}
+
+// byText is a duplicate-visible channel that does what the text of a message says, and accepts all others.
+func byText(what map[string]sending) *scripted {
+	c := on(visible)
+	c.send = func(ctx context.Context, a channels.Attempt) channels.Outcome {
+		for text, do := range what {
+			if strings.Contains(string(a.Rendered), text) {
+				return do(ctx, a)
+			}
+		}
+		return accepted()
+	}
+	return c
+}

@@ -138,11 +138,14 @@ func (in *intake) take(ctx context.Context, msg jetstream.Msg, created time.Time
 	l := letter{subject: msg.Subject(), data: msg.Data(), header: msg.Headers(), published: meta.Timestamp,
 		seq: meta.Sequence.Stream, tries: meta.NumDelivered, refusal: deliveryID(meta.Stream, created, meta.Sequence.Stream),
 		back: delivery{msg: msg, tries: meta.NumDelivered, in: in}}
-	select {
-	case in.stream <- l:
-	case <-ctx.Done():
-		if err := msg.Nak(); err != nil { // another dispatcher gets it at once
-			in.log.Debug("a request was not given back; it will come again", "error", err)
+	if ctx.Err() == nil {
+		select {
+		case in.stream <- l:
+			return
+		case <-ctx.Done():
 		}
+	}
+	if err := msg.Nak(); err != nil { // another dispatcher gets it at once
+		in.log.Debug("a request was not given back; it will come again", "error", err)
 	}
 }

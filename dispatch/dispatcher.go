@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
@@ -18,19 +19,20 @@ import (
 
 // Dispatcher carries requests from NATS messages to settled intents. Use it as New, Start, Drain, each once.
 type Dispatcher struct {
-	cfg     Config
-	owner   string
-	log     *slog.Logger
-	store   Store
-	js      jetstream.JetStream
-	clock   *databaseClock
-	health  health
-	metrics *metrics
-	lanes   map[string]*lane
-	settler *settler
-	patrol  *patrol
-	relay   *relay
-	intake  *intake
+	cfg      Config
+	owner    string
+	log      *slog.Logger
+	store    Store
+	js       jetstream.JetStream
+	clock    *databaseClock
+	health   health
+	database answers
+	metrics  *metrics
+	lanes    map[string]*lane
+	settler  *settler
+	patrol   *patrol
+	relay    *relay
+	intake   *intake
 
 	// What runs ends in this order: intake, then claims, then sends, then writes.
 	intaking, claiming, sending, writing stage
@@ -151,6 +153,9 @@ func (d *Dispatcher) Owner() string { return d.owner }
 // Ready returns why the dispatcher is not ready, a sentence each; nothing when it is. It is safe for concurrent use.
 func (d *Dispatcher) Ready() []string {
 	reasons := d.health.list()
+	if !d.database.ready(time.Now()) {
+		reasons = append(reasons, "database: calls fail; the dispatcher goes on trying")
+	}
 	if d.cfg.NATS.Status() != nats.CONNECTED {
 		reasons = append(reasons, "broker: not connected")
 	}
@@ -166,17 +171,18 @@ func (d *Dispatcher) readiness() float64 {
 
 // report notes how a call of the database went.
 func (d *Dispatcher) report(call string, err error) {
+	if errors.Is(err, context.Canceled) { // our own leaving
+		return
+	}
+	tell := d.database.note(err != nil, time.Now())
 	switch {
-	case err == nil:
-		if d.health.clear("database") {
-			d.log.Info("the database answers again", "call", call)
-		}
-	case errors.Is(err, context.Canceled): // our own leaving
-	default:
+	case err != nil:
 		d.metrics.storeErrors.WithLabelValues(call).Inc()
-		if d.health.set("database", "its last call failed; the dispatcher goes on trying") {
-			d.log.Warn("the database does not answer", "call", call, "error", err)
+		if tell {
+			d.log.Warn("the database does not do what it is asked; the dispatcher goes on trying", "call", call, "error", err)
 		}
+	case tell:
+		d.log.Info("the database answers again", "call", call)
 	}
 }
 

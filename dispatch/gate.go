@@ -194,9 +194,12 @@ func (g *gate) heed(until, read time.Time) (reopened bool) {
 	return was && !read.Before(until)
 }
 
-// held reports whether the gate is paused, and whether it is on trial.
-func (g *gate) held(now time.Time) (paused, trial bool) {
+// paused reports whether the gate is closed until somebody mends the channel, or a while has passed.
+func (g *gate) paused(now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return now.Before(g.pausedUntil), g.trial
+	return now.Before(g.pausedUntil)
 }
+
+// wide reports whether nothing but the rate holds sends back: no pause, no trial, a closed breaker.
+func (g *gate) wide(now time.Time) bool { return g.passable(now) == math.MaxInt }

@@ -70,7 +70,7 @@ func (l *lane) reserve() bool {
 	if l.policy.Contract.Guarantee != channels.Keyed || l.stopping.Load() {
 		return false
 	}
-	if l.held.Add(1) > l.room() || l.gate.passable(time.Now()) < claimsAtOnce {
+	if l.held.Add(1) > l.room() || !l.gate.wide(time.Now()) {
 		l.held.Add(-1)
 		return false
 	}

@@ -173,3 +173,23 @@ func TestRoomFollowsTheLengthOfSends(t *testing.T) {
 		t.Errorf("at 5 a second: room for %d, want a second's worth", got)
 	}
 }
+
+func TestDatabaseIsWellOnlyWhenNothingFailsForAWhile(t *testing.T) {
+	var a answers
+	at := func(s float64) time.Time { return time.Unix(1000, 0).Add(time.Duration(s * float64(time.Second))) }
+	if !a.ready(at(0)) {
+		t.Error("not ready before the first call")
+	}
+	if a.note(false, at(1)) || !a.note(true, at(2)) || a.note(true, at(2.1)) {
+		t.Error("the first failure is told, once")
+	}
+	if a.note(false, at(2.2)); a.ready(at(2.3)) {
+		t.Error("ready although another kind of call has just failed")
+	}
+	if a.ready(at(60)) != true || !a.note(false, at(61)) || a.note(false, at(62)) {
+		t.Error("recovered: ready, and told once")
+	}
+	if a.note(true, at(70)); a.ready(at(170)) {
+		t.Error("ready although nothing has gone well since the failure")
+	}
+}

@@ -106,8 +106,7 @@ func (p *patrol) states(ctx context.Context) {
 		if l.gate.heed(until[name], read) {
 			l.wake.ring()
 		}
-		paused, _ := l.gate.held(time.Now())
-		p.metrics.paused.WithLabelValues(name).Set(map[bool]float64{true: 1}[paused])
+		p.metrics.paused.WithLabelValues(name).Set(map[bool]float64{true: 1}[l.gate.paused(time.Now())])
 	}
 }
 

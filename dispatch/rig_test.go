@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"log/slog"
 	"os"
@@ -30,6 +31,10 @@ import (
 
 func TestMain(m *testing.M) {
 	natstest.ServeIfChild()
+	flag.Parse()
+	if err := flag.Set("test.parallel", "6"); err != nil { // these tests wait more than they work
+		panic(err)
+	}
 	os.Exit(pgtest.Main(m))
 }
 

@@ -239,3 +239,20 @@ func TestBreakerKeepsADeadProviderFromBeingHammered(t *testing.T) {
 		t.Error("nobody was told")
 	}
 }
+
+// Admitted while a repeat would have been seen, sent after the channel was made keyed: what was rendered holds no key, so a lost reply
+// is not repeated.
+func TestGuaranteeIsThatOfAdmission(t *testing.T) {
+	r := newRig(t)
+	before := on(visible)
+	before.draw = func(m channels.Message) ([]byte, error) { return append([]byte("no key; "), m.Content...), nil }
+	d := r.dispatcher(before.as("mail"))
+	r.submit("shop", "mail", ask("mail:1").with("not_before", time.Now().Add(2*time.Second).UTC().Format(time.RFC3339Nano)))
+	r.drain(d)
+	after := on(keyed)
+	after.send = func(ctx, channels.Attempt) channels.Outcome { return lost() }
+	r.dispatcher(after.as("mail"))
+	if i := r.reaches(identity("shop", "mail", "mail:1"), intents.UnknownState); after.count() != 1 || i.PossibleDuplicates != 0 {
+		t.Errorf("sent %d times, %d possible duplicates", after.count(), i.PossibleDuplicates)
+	}
+}

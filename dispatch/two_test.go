@@ -18,33 +18,7 @@ func TestTwoDispatchersSendEachOfFiveThousandOnce(t *testing.T) {
 	one := r.dispatcher(hooks.as("hooks"), mail.as("mail"))
 	two := r.start(r.config(r.open(r.dbURL), hooks.as("hooks"), mail.as("mail")))
 
-	var published int
-	var mu sync.Mutex
-	var producers sync.WaitGroup
-	for p := range 3 {
-		js, err := jetstream.New(r.connect(), jetstream.WithPublishAsyncMaxPending(512))
-		if err != nil {
-			t.Fatal(err)
-		}
-		producers.Go(func() {
-			order := rand.Perm(requests)
-			for _, n := range order {
-				if p > 0 && n%3 < p { // each is published one to three times
-					continue
-				}
-				channel := []string{"hooks", "mail"}[n%2]
-				if _, err := js.PublishAsync(wire.RequestSubject("shop", channel), ask(fmt.Sprintf("order:%d", n)).bytes(), jetstream.WithStallWait(patience)); err != nil {
-					t.Error(err)
-					return
-				}
-				mu.Lock()
-				published++
-				mu.Unlock()
-			}
-			<-js.PublishAsyncComplete()
-		})
-	}
-	producers.Wait()
+	published := r.publishEachUpToThrice(requests)
 	r.quiet()
 	if n := r.count(`select count(*) from intents where state = 'succeeded' and attempts = 1`); n != requests {
 		t.Errorf("%d succeeded at their first attempt, want %d", n, requests)
@@ -86,4 +60,36 @@ func (r *rig) events() int {
 		r.t.Fatal(err)
 	}
 	return int(s.CachedInfo().State.Msgs)
+}
+
+// publishEachUpToThrice publishes every order one to three times, from three connections at once, each in its own order.
+func (r *rig) publishEachUpToThrice(requests int) (published int) {
+	r.t.Helper()
+	var mu sync.Mutex
+	var producers sync.WaitGroup
+	for p := range 3 {
+		js, err := jetstream.New(r.connect(), jetstream.WithPublishAsyncMaxPending(512))
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		producers.Go(func() {
+			order := rand.Perm(requests)
+			for _, n := range order {
+				if p > 0 && n%3 < p { // each is published one to three times
+					continue
+				}
+				channel := []string{"hooks", "mail"}[n%2]
+				if _, err := js.PublishAsync(wire.RequestSubject("shop", channel), ask(fmt.Sprintf("order:%d", n)).bytes(), jetstream.WithStallWait(patience)); err != nil {
+					r.t.Error(err)
+					return
+				}
+				mu.Lock()
+				published++
+				mu.Unlock()
+			}
+			<-js.PublishAsyncComplete()
+		})
+	}
+	producers.Wait()
+	return published
 }
