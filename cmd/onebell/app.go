@@ -110,29 +110,13 @@ func (a *App) grace() time.Duration {
 	return longest
 }
 
+// checkSchema refuses a database that this binary cannot work on; migrating is a step of its own, not one of every start.
 func (a *App) checkSchema(ctx context.Context) error {
-	pending, err := pendingMigrations(ctx, a.cfg.DatabaseURL.value)
-	if err != nil {
-		return fmt.Errorf("the database at %s does not answer; check ONEBELL_DATABASE_URL: %w", hosts(a.cfg.DatabaseURL.value), err)
+	err := migrations.Check(ctx, a.cfg.DatabaseURL.value, a.log)
+	if err == nil || errors.Is(err, migrations.ErrOlder) || errors.Is(err, migrations.ErrNewer) || errors.Is(err, migrations.ErrServer) {
+		return err
 	}
-	if pending > 0 {
-		return fmt.Errorf("the database lacks %d migration(s); run `onebell migrate`", pending)
-	}
-	return nil
-}
-
-func pendingMigrations(ctx context.Context, url string) (int, error) {
-	known, err := migrations.Status(ctx, url, slog.New(slog.DiscardHandler))
-	if err != nil {
-		return 0, err
-	}
-	pending := 0
-	for _, m := range known {
-		if m.AppliedAt.IsZero() {
-			pending++
-		}
-	}
-	return pending, nil
+	return fmt.Errorf("the database at %s does not answer; check ONEBELL_DATABASE_URL: %w", hosts(a.cfg.DatabaseURL.value), err)
 }
 
 func (a *App) openStore(ctx context.Context) (err error) {

@@ -63,15 +63,20 @@ func TestServeWantsTheSchemaUpToDate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	setEnv(t, serveEnv("ONEBELL_DATABASE_URL", url, "ONEBELL_NATS_URL", natstest.Start(t).URL(), "ONEBELL_ADMIN_ADDR", "127.0.0.1:0"))
+
+	// As a database that the next version's binary meets: everything but the newest migration.
+	if _, err := conn.Exec(t.Context(), "delete from goose_db_version where version_id = (select max(version_id) from goose_db_version)"); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, stderr := onebell(t, "serve"); status != exitFailed || !strings.Contains(stderr, "older than this onebell; run: onebell migrate") {
+		t.Fatalf("serve on an old schema: status %d: %s", status, stderr)
+	}
 	if _, err := conn.Exec(t.Context(), "drop schema public cascade; create schema public"); err != nil {
 		t.Fatal(err)
 	}
-	if err := conn.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	setEnv(t, serveEnv("ONEBELL_DATABASE_URL", url, "ONEBELL_NATS_URL", natstest.Start(t).URL(), "ONEBELL_ADMIN_ADDR", "127.0.0.1:0"))
-
-	if status, _, stderr := onebell(t, "serve"); status != exitFailed || !strings.Contains(stderr, "run `onebell migrate`") {
+	if status, _, stderr := onebell(t, "serve"); status != exitFailed || !strings.Contains(stderr, "run: onebell migrate") {
 		t.Fatalf("serve on an empty database: status %d: %s", status, stderr)
 	}
 	if status, _, stderr := onebell(t, "doctor"); status != exitFailed || !strings.Contains(stderr, "problem(s)") {
