@@ -13,9 +13,11 @@ import (
 // verdictRefusal is the record of a request that the store decided against.
 func (in *intake) verdictRefusal(e *entry) *intents.Refusal {
 	v, id := e.verdict, e.admission.Identity
-	r := &intents.Refusal{ID: e.letter.refusal, At: in.clock.now(), Verdict: v.Kind, Intent: v.Intent, Fields: v.Fields,
+	r := &intents.Refusal{
+		ID: e.letter.refusal, At: in.clock.now(), Verdict: v.Kind, Intent: v.Intent, Fields: v.Fields,
 		Caller: id.Caller, Channel: id.Channel, Key: string(id.Key), Revision: id.Revision,
-		Subject: plain(e.letter.subject), StreamSeq: e.letter.seq}
+		Subject: plain(e.letter.subject), StreamSeq: e.letter.seq,
+	}
 	switch v.Kind {
 	case intents.Conflict:
 		r.Code = wire.CodeKeyConflict
@@ -35,8 +37,10 @@ func (in *intake) verdictRefusal(e *entry) *intents.Refusal {
 // reply is what the sender is told.
 func (e *entry) reply() wire.Reply {
 	if r := e.refusal; r != nil {
-		return wire.Reply{Verdict: wire.Verdict(r.Verdict), Intent: name(r.Intent), State: string(e.verdict.State),
-			Code: r.Code, Message: r.Message, Fields: r.Fields, Newer: e.verdict.Newer}
+		return wire.Reply{
+			Verdict: wire.Verdict(r.Verdict), Intent: name(r.Intent), State: string(e.verdict.State),
+			Code: r.Code, Message: r.Message, Fields: r.Fields, Newer: e.verdict.Newer,
+		}
 	}
 	v := e.verdict
 	reply := wire.Reply{Verdict: wire.Verdict(v.Kind), Intent: name(v.Intent), State: string(v.State), Message: "it is on record and will be sent"}

@@ -28,20 +28,28 @@ type sent struct {
 }
 
 var (
-	keyed = channels.Contract{Guarantee: channels.Keyed, KeyField: "Idempotency-Key", KeyFormat: string(dedup.FormatHex64),
-		KeyWindow: 24 * time.Hour, KeyScope: "account 1", LookUp: channels.LookUpNone, AttemptTimeout: 2 * time.Second}
-	replaceable = channels.Contract{Guarantee: channels.Replaceable, KeyFormat: string(dedup.FormatUUID), CollapseField: "tag",
-		CollapseFormat: string(dedup.FormatBase64URL32), CollapseScope: channels.CollapseShown, LookUp: channels.LookUpNone, AttemptTimeout: 2 * time.Second}
-	visible = channels.Contract{Guarantee: channels.DuplicateVisible, KeyFormat: string(dedup.FormatHex64), LookUp: channels.LookUpNone,
-		AttemptTimeout: 2 * time.Second}
+	keyed = channels.Contract{
+		Guarantee: channels.Keyed, KeyField: "Idempotency-Key", KeyFormat: string(dedup.FormatHex64),
+		KeyWindow: 24 * time.Hour, KeyScope: "account 1", LookUp: channels.LookUpNone, AttemptTimeout: 2 * time.Second,
+	}
+	replaceable = channels.Contract{
+		Guarantee: channels.Replaceable, KeyFormat: string(dedup.FormatUUID), CollapseField: "tag",
+		CollapseFormat: string(dedup.FormatBase64URL32), CollapseScope: channels.CollapseShown, LookUp: channels.LookUpNone, AttemptTimeout: 2 * time.Second,
+	}
+	visible = channels.Contract{
+		Guarantee: channels.DuplicateVisible, KeyFormat: string(dedup.FormatHex64), LookUp: channels.LookUpNone,
+		AttemptTimeout: 2 * time.Second,
+	}
 )
 
 func on(contract channels.Contract) *scripted { return &scripted{contract: contract} }
 
 // as makes an entry of the channel.
 func (s *scripted) as(name string, settings ...func(*channels.Settings)) channels.Entry {
-	e := channels.Entry{Name: name, Type: "scripted", Channel: s,
-		Settings: channels.Settings{Concurrency: 8, MaxAttempts: 5, MaxAge: time.Hour}}
+	e := channels.Entry{
+		Name: name, Type: "scripted", Channel: s,
+		Settings: channels.Settings{Concurrency: 8, MaxAttempts: 5, MaxAge: time.Hour},
+	}
 	for _, set := range settings {
 		set(&e.Settings)
 	}

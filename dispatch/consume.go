@@ -135,9 +135,11 @@ func (in *intake) take(ctx context.Context, msg jetstream.Msg, created time.Time
 		in.log.Error("a message without a place in the stream", "error", err)
 		return
 	}
-	l := letter{subject: msg.Subject(), data: msg.Data(), header: msg.Headers(), published: meta.Timestamp,
+	l := letter{
+		subject: msg.Subject(), data: msg.Data(), header: msg.Headers(), published: meta.Timestamp,
 		seq: meta.Sequence.Stream, tries: meta.NumDelivered, refusal: deliveryID(meta.Stream, created, meta.Sequence.Stream),
-		back: delivery{msg: msg, tries: meta.NumDelivered, in: in}}
+		back: delivery{msg: msg, tries: meta.NumDelivered, in: in},
+	}
 	if ctx.Err() == nil {
 		select {
 		case in.stream <- l:

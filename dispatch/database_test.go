@@ -173,6 +173,7 @@ func (c *counting) DueChannels(x ctx) ([]string, error) {
 	c.n.Add(1)
 	return c.Store.DueChannels(x)
 }
+
 func (c *counting) TakeOver(x ctx, channels []string, owner string, lease time.Duration, n int) ([]intents.Claim, error) {
 	c.n.Add(2)
 	return c.Store.TakeOver(x, channels, owner, lease, n)
@@ -182,14 +183,17 @@ func (c *counting) ChannelStates(x ctx) ([]intents.ChannelState, error) {
 	c.n.Add(1)
 	return c.Store.ChannelStates(x)
 }
+
 func (c *counting) OnDuty(x ctx, duty, owner string, lease time.Duration) (bool, error) {
 	c.n.Add(1)
 	return c.Store.OnDuty(x, duty, owner, lease)
 }
+
 func (c *counting) Events(x ctx, limit int) ([]intents.EventRow, error) {
 	c.n.Add(1)
 	return c.Store.Events(x, limit)
 }
+
 func (c *counting) Claim(x ctx, req intents.ClaimRequest) ([]intents.Claim, error) {
 	c.n.Add(1)
 	return c.Store.Claim(x, req)

@@ -64,14 +64,18 @@ func New(cfg Config) (*Dispatcher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dispatch: %w", err)
 	}
-	d := &Dispatcher{cfg: cfg, owner: ownerName(cfg.Owner), store: cfg.Store, js: js, lanes: map[string]*lane{},
+	d := &Dispatcher{
+		cfg: cfg, owner: ownerName(cfg.Owner), store: cfg.Store, js: js, lanes: map[string]*lane{},
 		clock:    &databaseClock{read: cfg.Store.Clock},
-		intaking: newStage(), claiming: newStage(), sending: newStage(), writing: newStage()}
+		intaking: newStage(), claiming: newStage(), sending: newStage(), writing: newStage(),
+	}
 	d.log = cfg.Log.With("owner", d.owner)
 	d.metrics = newMetrics(cfg.Metrics, cfg.Registry, d.readiness)
 	d.relay = &relay{store: d.store, js: js, owner: d.owner, metrics: d.metrics, log: d.log, report: d.report, bell: newBell()}
-	d.settler = &settler{store: d.store, metrics: d.metrics, log: d.log, ctx: d.writing.ctx, report: d.report,
-		in: make(chan finding, maxRoom), quit: make(chan struct{}), settled: d.relay.bell.ring, open: map[uuid.UUID]int{}}
+	d.settler = &settler{
+		store: d.store, metrics: d.metrics, log: d.log, ctx: d.writing.ctx, report: d.report,
+		in: make(chan finding, maxRoom), quit: make(chan struct{}), settled: d.relay.bell.ring, open: map[uuid.UUID]int{},
+	}
 	if cfg.Dispatch {
 		d.openLanes()
 	}
@@ -91,8 +95,10 @@ func ownerName(prefix string) string {
 
 func (d *Dispatcher) openLanes() {
 	p := policies(d.cfg.Registry)
-	d.patrol = &patrol{store: d.store, writes: d.writing.ctx, lanes: d.lanes, owner: d.owner, settler: d.settler, clock: d.clock,
-		metrics: d.metrics, log: d.log, report: d.report}
+	d.patrol = &patrol{
+		store: d.store, writes: d.writing.ctx, lanes: d.lanes, owner: d.owner, settler: d.settler, clock: d.clock,
+		metrics: d.metrics, log: d.log, report: d.report,
+	}
 	for _, e := range d.cfg.Registry.All() {
 		d.lanes[e.Name] = d.newLane(e, p[e.Name])
 		d.patrol.names = append(d.patrol.names, e.Name)
@@ -101,10 +107,12 @@ func (d *Dispatcher) openLanes() {
 
 func (d *Dispatcher) newLane(e channels.Entry, p intents.Policy) *lane {
 	open := d.metrics.breakerOpen.WithLabelValues(e.Name)
-	return &lane{entry: e, policy: p, lease: intents.LeaseFor(p.Contract.AttemptTimeout), store: d.store, settler: d.settler,
+	return &lane{
+		entry: e, policy: p, lease: intents.LeaseFor(p.Contract.AttemptTimeout), store: d.store, settler: d.settler,
 		metrics: d.metrics, log: d.log, owner: d.owner, report: d.report, senders: semaphore.NewWeighted(int64(max(1, e.Settings.Concurrency))),
 		direct: make(chan intents.Claim, maxRoom), wake: newBell(), sends: d.sending.ctx, writes: d.writing.ctx,
-		gate: newGate(e.Name, e.Settings, d.log, func(isOpen bool) { open.Set(map[bool]float64{true: 1}[isOpen]) })}
+		gate: newGate(e.Name, e.Settings, d.log, func(isOpen bool) { open.Set(map[bool]float64{true: 1}[isOpen]) }),
+	}
 }
 
 // Start brings the dispatcher up: it reads the database's clock, ensures streams and consumer, and begins to work. ctx bounds the

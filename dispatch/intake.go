@@ -48,11 +48,13 @@ type intake struct {
 }
 
 func newIntake(d *Dispatcher) *intake {
-	return &intake{js: d.js, nc: d.cfg.NATS, create: d.cfg.CreateStreams, store: d.store, registry: d.cfg.Registry, deriver: d.cfg.Deriver,
+	return &intake{
+		js: d.js, nc: d.cfg.NATS, create: d.cfg.CreateStreams, store: d.store, registry: d.cfg.Registry, deriver: d.cfg.Deriver,
 		horizon: dedup.Horizon{Age: d.cfg.Horizon, Future: future}, clock: d.clock, lanes: d.lanes, settler: d.settler, relay: d.relay,
 		owner: d.owner, metrics: d.metrics, health: &d.health, log: d.log, report: d.report,
 		stage: &d.intaking, writes: d.writing.ctx,
-		stream: make(chan letter, admitBatch), submits: make(chan letter, admitBatch), desk: make(chan struct{}, 32)}
+		stream: make(chan letter, admitBatch), submits: make(chan letter, admitBatch), desk: make(chan struct{}, 32),
+	}
 }
 
 // start subscribes and begins to take requests in.

@@ -158,8 +158,10 @@ func (l *lane) claimDue(ctx context.Context) (more bool) {
 // nobody heard of would stand until its lease is over.
 func (l *lane) claim(ctx context.Context, n int) ([]intents.Claim, error) {
 	before := time.Now()
-	request := intents.ClaimRequest{Channel: l.entry.Name, KeyScope: l.policy.Contract.KeyScope, Owner: l.owner,
-		Lease: l.lease, N: n, Token: uuid.New()}
+	request := intents.ClaimRequest{
+		Channel: l.entry.Name, KeyScope: l.policy.Contract.KeyScope, Owner: l.owner,
+		Lease: l.lease, N: n, Token: uuid.New(),
+	}
 	waiting, stopWaiting := context.WithDeadline(ctx, before.Add(l.lease/2))
 	defer stopWaiting()
 	call, cancel := context.WithDeadline(l.writes, before.Add(l.lease/2))

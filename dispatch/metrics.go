@@ -55,8 +55,10 @@ func newMetrics(reg prometheus.Registerer, registry *channels.Registry, ready fu
 		restarts:    counter("consumer_restarts_total", "Times that the consumer had to be looked up or created anew."),
 		published:   counter("events_published_total", "Outcome events on the broker."),
 		relayErrors: counter("relay_errors_total", "Failed rounds of publishing outcome events."),
-		admitLag: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: "onebell", Name: "admit_lag_seconds",
-			Help: "From the broker's time of a request to its admission.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 10)}),
+		admitLag: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: "onebell", Name: "admit_lag_seconds",
+			Help: "From the broker's time of a request to its admission.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 10),
+		}),
 		pending:  gauge("intake_pending", "Requests on the broker that are not admitted yet."),
 		relayLag: gauge("relay_lag_rows", "Rows of the outbox seen in the last look; grows while events cannot be published."),
 		known:    map[string]bool{},

@@ -21,8 +21,16 @@ func TestPaceIsQuickWithWorkAndSlowWithout(t *testing.T) {
 	for i, step := range []struct {
 		fruitful bool
 		want     time.Duration
-	}{{false, 100 * time.Millisecond}, {false, 200 * time.Millisecond}, {false, 400 * time.Millisecond}, {false, 800 * time.Millisecond},
-		{false, time.Second}, {false, time.Second}, {true, 100 * time.Millisecond}, {false, 200 * time.Millisecond}} {
+	}{
+		{false, 100 * time.Millisecond},
+		{false, 200 * time.Millisecond},
+		{false, 400 * time.Millisecond},
+		{false, 800 * time.Millisecond},
+		{false, time.Second},
+		{false, time.Second},
+		{true, 100 * time.Millisecond},
+		{false, 200 * time.Millisecond},
+	} {
 		if got := p.next(step.fruitful); !near(got, step.want) {
 			t.Errorf("step %d: %v, want about %v", i, got, step.want)
 		}

@@ -64,7 +64,8 @@ func (p *patrol) settleTaken(c intents.Claim) {
 	p.log.Warn("a lease ran out and was taken over", "intent", c.ID, "channel", c.Identity.Channel, "generation", c.Generation)
 	t := intents.AfterLease(l.policy, c, c.Now(time.Now()))
 	p.settler.put(finding{lane: l, claim: c, settlement: intents.Settlement{
-		ID: c.ID, Generation: c.Generation, Owner: p.owner, Transition: t, Outcome: intents.LeaseOver(), NoAttempt: true}})
+		ID: c.ID, Generation: c.Generation, Owner: p.owner, Transition: t, Outcome: intents.LeaseOver(), NoAttempt: true,
+	}})
 }
 
 // sweep ends what is due and too late.

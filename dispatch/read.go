@@ -96,8 +96,10 @@ func (in *intake) decode(d *draft) (err error) {
 func (in *intake) lookUpChannel(d *draft) error {
 	via, ok := in.registry.Lookup(d.route.Channel)
 	if !ok {
-		return &wire.Refusal{Code: wire.CodeChannelUnknown,
-			Message: "no channel of that name is configured; check the last part of the subject, or ask the operators to configure it"}
+		return &wire.Refusal{
+			Code:    wire.CodeChannelUnknown,
+			Message: "no channel of that name is configured; check the last part of the subject, or ask the operators to configure it",
+		}
 	}
 	d.via, d.rules, d.entry.lane = via, via.Channel.Contract(), in.lanes[via.Name]
 	d.entry.admission.Guarantee, d.entry.admission.KeyScope = d.rules.Guarantee, d.rules.KeyScope
@@ -106,8 +108,10 @@ func (in *intake) lookUpChannel(d *draft) error {
 
 func (in *intake) validate(d *draft) (err error) {
 	if most := d.rules.MaxContentBytes; most > 0 && len(d.request.Content) > most {
-		return &channels.Refusal{Code: channels.CodeContentTooLarge, Field: "content",
-			Message: fmt.Sprintf("the content has %d bytes and may have %d on this channel; shorten it or send a link", len(d.request.Content), most)}
+		return &channels.Refusal{
+			Code: channels.CodeContentTooLarge, Field: "content",
+			Message: fmt.Sprintf("the content has %d bytes and may have %d on this channel; shorten it or send a link", len(d.request.Content), most),
+		}
 	}
 	d.meaning.Recipient, err = d.via.Channel.Validate(d.request.Recipient, d.request.Content)
 	return err
@@ -125,8 +129,10 @@ func (in *intake) judgeTime(d *draft) error {
 	case dedup.TooOld:
 		return errStale
 	case dedup.TooFuture:
-		return &wire.Refusal{Code: wire.CodeOccurredAtFuture, Field: "occurred_at",
-			Message: "occurred_at lies in the future; send the fact's own time, and check the clock of the producer"}
+		return &wire.Refusal{
+			Code: wire.CodeOccurredAtFuture, Field: "occurred_at",
+			Message: "occurred_at lies in the future; send the fact's own time, and check the clock of the producer",
+		}
 	}
 	return nil
 }
@@ -147,7 +153,8 @@ func (in *intake) render(d *draft) (err error) {
 	}
 	d.entry.admission.Rendered, err = d.via.Channel.Render(channels.Message{
 		EffectKey: d.entry.admission.EffectKey, CollapseKey: d.entry.admission.CollapseKey, Recipient: d.meaning.Recipient,
-		Content: d.meaning.Content, OccurredAt: d.meaning.OccurredAt, Date: dedup.Instant(date)})
+		Content: d.meaning.Content, OccurredAt: d.meaning.OccurredAt, Date: dedup.Instant(date),
+	})
 	return err
 }
 
@@ -165,19 +172,25 @@ func (in *intake) schedule(d *draft) error {
 
 // Refusals that are made in more than one place.
 var (
-	errStale = &wire.Refusal{Code: wire.CodeOccurredAtStale, Field: "occurred_at",
-		Message: "the fact is older than the horizon, so it is not known any more whether its key was used; if it must be told, tell it under a new key"}
+	errStale = &wire.Refusal{
+		Code: wire.CodeOccurredAtStale, Field: "occurred_at",
+		Message: "the fact is older than the horizon, so it is not known any more whether its key was used; if it must be told, tell it under a new key",
+	}
 	errInternal = &wire.Refusal{Code: wire.CodeInternal, Message: "the service failed on this request and put it aside; report it to the operators of onebell"}
-	errExpired  = &wire.Refusal{Code: wire.CodeExpired, Field: "expires_at",
-		Message: "expires_at had passed when the request arrived; nothing was sent"}
+	errExpired  = &wire.Refusal{
+		Code: wire.CodeExpired, Field: "expires_at",
+		Message: "expires_at had passed when the request arrived; nothing was sent",
+	}
 )
 
 // refusalOf is the record of a letter that was not admitted. Letters that could not be read keep their shape, without values.
 func (in *intake) refusalOf(e *entry, err error) *intents.Refusal {
 	said, id := in.explain(err), e.admission.Identity
-	r := &intents.Refusal{ID: e.letter.refusal, At: in.clock.now(), Verdict: intents.Refused, Code: said.Code, Message: said.Message,
+	r := &intents.Refusal{
+		ID: e.letter.refusal, At: in.clock.now(), Verdict: intents.Refused, Code: said.Code, Message: said.Message,
 		Caller: id.Caller, Channel: id.Channel, Key: string(id.Key), Revision: id.Revision,
-		Subject: plain(e.letter.subject), StreamSeq: e.letter.seq}
+		Subject: plain(e.letter.subject), StreamSeq: e.letter.seq,
+	}
 	if said == errStale {
 		r.Verdict = intents.Stale
 	}

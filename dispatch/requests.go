@@ -48,13 +48,17 @@ func (q question) answer(r wire.Reply) { q.in.respond(q.msg, r.Encode()) }
 
 func (q question) postpone() { q.in.respond(q.msg, wire.EncodeError(errUnavailable)) }
 
-var errUnavailable = &wire.Refusal{Code: wire.CodeUnavailable,
-	Message: "the service could not answer in time, and it is not known whether the request was taken; send it again with the same key, it is safe"}
+var errUnavailable = &wire.Refusal{
+	Code:    wire.CodeUnavailable,
+	Message: "the service could not answer in time, and it is not known whether the request was taken; send it again with the same key, it is safe",
+}
 
 // submit takes a request in that waits for its verdict. It goes through the same admission as those of the stream.
 func (in *intake) submit(msg *nats.Msg) {
-	l := letter{subject: msg.Subject, data: msg.Data, header: msg.Header, tries: 1, refusal: uuid.New(),
-		expires: time.Now().Add(submitExpiry), back: question{msg: msg, in: in}}
+	l := letter{
+		subject: msg.Subject, data: msg.Data, header: msg.Header, tries: 1, refusal: uuid.New(),
+		expires: time.Now().Add(submitExpiry), back: question{msg: msg, in: in},
+	}
 	if in.stage.ctx.Err() != nil {
 		l.back.postpone()
 		return
@@ -119,8 +123,10 @@ func (in *intake) status(ctx context.Context, id dedup.Identity) ([]byte, error)
 		return nil, err
 	}
 	if !found {
-		return nil, &wire.Refusal{Code: wire.CodeNotFound,
-			Message: "there is no such intent of this caller; it was never admitted, or it was forgotten after its time"}
+		return nil, &wire.Refusal{
+			Code:    wire.CodeNotFound,
+			Message: "there is no such intent of this caller; it was never admitted, or it was forgotten after its time",
+		}
 	}
 	return statusOf(intent).Encode(), nil
 }
@@ -133,8 +139,10 @@ func (in *intake) cancel(ctx context.Context, id dedup.Identity) ([]byte, error)
 	case !found:
 		return wire.Cancelled{Result: wire.CancelNotFound, Message: "there is no such intent of this caller"}.Encode(), nil
 	case !cancelled:
-		return wire.Cancelled{Result: wire.CancelTooLate, Intent: name(intent.ID), State: string(intent.State),
-			Message: "it cannot be called back any more"}.Encode(), nil
+		return wire.Cancelled{
+			Result: wire.CancelTooLate, Intent: name(intent.ID), State: string(intent.State),
+			Message: "it cannot be called back any more",
+		}.Encode(), nil
 	}
 	in.relay.bell.ring()
 	return wire.Cancelled{Result: wire.CancelDone, Intent: name(intent.ID), State: string(intent.State), Message: "it will not be sent"}.Encode(), nil

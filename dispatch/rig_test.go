@@ -116,9 +116,11 @@ func (r *rig) config(store dispatch.Store, entries ...channels.Entry) dispatch.C
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return dispatch.Config{Owner: "test", Intake: true, Dispatch: true, Horizon: 72 * time.Hour, Deriver: deriver, Registry: registry,
+	return dispatch.Config{
+		Owner: "test", Intake: true, Dispatch: true, Horizon: 72 * time.Hour, Deriver: deriver, Registry: registry,
 		Store: store, NATS: r.connect(), CreateStreams: true, Metrics: prometheus.NewRegistry(), Grace: 5 * time.Second,
-		Log: slog.New(slog.NewTextHandler(r.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+		Log: slog.New(slog.NewTextHandler(r.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	}
 }
 
 // dispatcher starts a dispatcher with the channels; it is drained at the end of the test.
@@ -169,8 +171,10 @@ type request map[string]any
 var started = time.Now()
 
 func ask(key string) request {
-	return request{"key": key, "occurred_at": started.UTC().Format(time.RFC3339Nano), "recipient": "ada@example.org",
-		"content": map[string]any{"text": "your receipt"}}
+	return request{
+		"key": key, "occurred_at": started.UTC().Format(time.RFC3339Nano), "recipient": "ada@example.org",
+		"content": map[string]any{"text": "your receipt"},
+	}
 }
 
 func (q request) with(name string, value any) request {

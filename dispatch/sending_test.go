@@ -149,7 +149,7 @@ func TestB4FailuresAreBoundedAndSpacedOut(t *testing.T) {
 func TestB4ThrottledWaitsAsLongAsAskedElseByItsOwnBackoff(t *testing.T) {
 	r := newRig(t)
 	c := on(keyed)
-	var tries = map[string]int{}
+	tries := map[string]int{}
 	c.send = func(_ ctx, a channels.Attempt) channels.Outcome {
 		c.mu.Lock()
 		defer c.mu.Unlock()

@@ -248,8 +248,10 @@ func (s *settler) heed(f finding, r intents.Settled) {
 // say logs about one intent.
 func (s *settler) say(level slog.Level, f finding, what string, more ...any) {
 	if s.log.Enabled(s.ctx, level) {
-		s.log.Log(s.ctx, level, what, append([]any{"intent", f.claim.ID, "channel", f.claim.Identity.Channel,
-			"generation", f.claim.Generation, "result", f.known.Result().String()}, more...)...)
+		s.log.Log(s.ctx, level, what, append([]any{
+			"intent", f.claim.ID, "channel", f.claim.Identity.Channel,
+			"generation", f.claim.Generation, "result", f.known.Result().String(),
+		}, more...)...)
 	}
 }
 

@@ -74,8 +74,10 @@ func TestW5DeathsBeforeTheEffectAreNoAttempts(t *testing.T) {
 	r.drain(d)
 	id := identity("shop", "hooks", "note:1")
 	for death := range 5 {
-		claims, err := r.store.Claim(bg, intents.ClaimRequest{Channel: "hooks", KeyScope: keyed.KeyScope,
-			Owner: fmt.Sprintf("dead/%d", death), Lease: time.Minute, N: 1, Token: uuid.New()})
+		claims, err := r.store.Claim(bg, intents.ClaimRequest{
+			Channel: "hooks", KeyScope: keyed.KeyScope,
+			Owner: fmt.Sprintf("dead/%d", death), Lease: time.Minute, N: 1, Token: uuid.New(),
+		})
 		if err != nil || len(claims) != 1 {
 			t.Fatalf("death %d: %d claims, %v", death, len(claims), err)
 		}
@@ -86,8 +88,10 @@ func TestW5DeathsBeforeTheEffectAreNoAttempts(t *testing.T) {
 		}
 		taken[0].Trust = intents.NewTrust(time.Now(), time.Minute, 0)
 		policy := intents.NewPolicy(keyed, channels.Settings{MaxAttempts: 3, MaxAge: time.Hour})
-		if _, err := r.store.Settle(bg, []intents.Settlement{{ID: taken[0].ID, Generation: taken[0].Generation, Owner: "patrol",
-			Transition: intents.AfterLease(policy, taken[0], taken[0].Now(time.Now())), NoAttempt: true}}, nil); err != nil {
+		if _, err := r.store.Settle(bg, []intents.Settlement{{
+			ID: taken[0].ID, Generation: taken[0].Generation, Owner: "patrol",
+			Transition: intents.AfterLease(policy, taken[0], taken[0].Now(time.Now())), NoAttempt: true,
+		}}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

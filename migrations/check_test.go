@@ -2,13 +2,13 @@ package migrations
 
 import (
 	"bytes"
+	"errors"
 	"io/fs"
 	"log/slog"
 	"regexp"
 	"strings"
 	"testing"
 
-	"errors"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 

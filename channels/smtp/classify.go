@@ -32,8 +32,10 @@ const (
 	stageDot
 )
 
-var stageNames = [...]string{"connecting", "at the greeting", "at EHLO", "at TLS", "at login", "at MAIL", "at RCPT", "at DATA",
-	"in the body", "after the final dot"}
+var stageNames = [...]string{
+	"connecting", "at the greeting", "at EHLO", "at TLS", "at login", "at MAIL", "at RCPT", "at DATA",
+	"in the body", "after the final dot",
+}
 
 func (s stage) String() string { return stageNames[s] }
 

@@ -52,8 +52,10 @@ func invalid(field, sentence string) *channels.Refusal {
 func parseContent(raw json.RawMessage, keyHeader string) (content, error) {
 	var c content
 	if len(raw) > maxContent {
-		return c, &channels.Refusal{Code: channels.CodeContentTooLarge, Field: "content",
-			Message: fmt.Sprintf("the content has more than %d bytes; send a link instead of large attachments", maxContent)}
+		return c, &channels.Refusal{
+			Code: channels.CodeContentTooLarge, Field: "content",
+			Message: fmt.Sprintf("the content has more than %d bytes; send a link instead of large attachments", maxContent),
+		}
 	}
 	if !utf8.Valid(raw) {
 		return c, invalid("content", "it is not valid UTF-8; encode it as UTF-8")
@@ -62,8 +64,10 @@ func parseContent(raw json.RawMessage, keyHeader string) (content, error) {
 	if err != nil {
 		return c, err
 	}
-	for _, read := range []func(map[string]json.RawMessage) error{c.readSubject, c.readBodies, c.readReplyTo,
-		func(m map[string]json.RawMessage) error { return c.readHeaders(m, keyHeader) }, c.readAttachments} {
+	for _, read := range []func(map[string]json.RawMessage) error{
+		c.readSubject, c.readBodies, c.readReplyTo,
+		func(m map[string]json.RawMessage) error { return c.readHeaders(m, keyHeader) }, c.readAttachments,
+	} {
 		if err := read(members); err != nil {
 			return c, err
 		}

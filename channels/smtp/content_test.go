@@ -25,25 +25,45 @@ var taken = []string{
 }
 
 var refused = []struct{ content, field string }{
-	{`null`, "content"}, {`[]`, "content"}, {`"x"`, "content"}, {`{"subject":"x","text":"a","cc":"x@y.z"}`, "content"},
+	{`null`, "content"},
+	{`[]`, "content"},
+	{`"x"`, "content"},
+	{`{"subject":"x","text":"a","cc":"x@y.z"}`, "content"},
 	{`{"subject":"x","text":"a","Text":"b"}`, "content"},
-	{`{"text":"a"}`, "content.subject"}, {`{"subject":"","text":"a"}`, "content.subject"}, {`{"subject":1,"text":"a"}`, "content.subject"},
+	{`{"text":"a"}`, "content.subject"},
+	{`{"subject":"","text":"a"}`, "content.subject"},
+	{`{"subject":1,"text":"a"}`, "content.subject"},
 	{`{"subject":null,"text":"a"}`, "content.subject"},
-	{`{"subject":"x\r\nBcc: x@y","text":"a"}`, "content.subject"}, {`{"subject":"x\ny","text":"a"}`, "content.subject"},
-	{`{"subject":"x\u0000y","text":"a"}`, "content.subject"}, {`{"subject":"x\u0085y","text":"a"}`, "content.subject"}, {`{"subject":"x\u2028y","text":"a"}`, "content.subject"},
+	{`{"subject":"x\r\nBcc: x@y","text":"a"}`, "content.subject"},
+	{`{"subject":"x\ny","text":"a"}`, "content.subject"},
+	{`{"subject":"x\u0000y","text":"a"}`, "content.subject"},
+	{`{"subject":"x\u0085y","text":"a"}`, "content.subject"},
+	{`{"subject":"x\u2028y","text":"a"}`, "content.subject"},
 	{`{"subject":"` + strings.Repeat("x", 999) + `","text":"a"}`, "content.subject"},
-	{`{"subject":"x"}`, "content.text"}, {`{"subject":"x","text":""}`, "content.text"}, {`{"subject":"x","text":"a","html":""}`, "content.html"},
-	{`{"subject":"x","text":["a"]}`, "content.text"}, {`{"subject":"x","text":"a\u0000"}`, "content.text"}, {`{"subject":"x","html":"a\u0000"}`, "content.html"},
-	{`{"subject":"x","text":"a","reply_to":"A <a@b.c>"}`, "content.reply_to"}, {`{"subject":"x","text":"a","reply_to":"a@b.c,d@e.f"}`, "content.reply_to"},
-	{`{"subject":"x","text":"a","reply_to":"a@b.c\r\nBcc: d@e.f"}`, "content.reply_to"}, {`{"subject":"x","text":"a","reply_to":""}`, "content.reply_to"},
-	{`{"subject":"x","text":"a","headers":null}`, "content.headers"}, {`{"subject":"x","text":"a","headers":[]}`, "content.headers"},
-	{`{"subject":"x","text":"a","headers":{"X-A":1}}`, "content.headers"}, {`{"subject":"x","text":"a","headers":{"X-A":""}}`, "content.headers"},
-	{`{"subject":"x","text":"a","headers":{"X-A":"b\r\nBcc: x@y"}}`, "content.headers"}, {`{"subject":"x","text":"a","headers":{"X-A\r\nBcc":"x@y"}}`, "content.headers"},
-	{`{"subject":"x","text":"a","headers":{"X-A:":"b"}}`, "content.headers"}, {`{"subject":"x","text":"a","headers":{"X-":"b"}}`, "content.headers"},
+	{`{"subject":"x"}`, "content.text"},
+	{`{"subject":"x","text":""}`, "content.text"},
+	{`{"subject":"x","text":"a","html":""}`, "content.html"},
+	{`{"subject":"x","text":["a"]}`, "content.text"},
+	{`{"subject":"x","text":"a\u0000"}`, "content.text"},
+	{`{"subject":"x","html":"a\u0000"}`, "content.html"},
+	{`{"subject":"x","text":"a","reply_to":"A <a@b.c>"}`, "content.reply_to"},
+	{`{"subject":"x","text":"a","reply_to":"a@b.c,d@e.f"}`, "content.reply_to"},
+	{`{"subject":"x","text":"a","reply_to":"a@b.c\r\nBcc: d@e.f"}`, "content.reply_to"},
+	{`{"subject":"x","text":"a","reply_to":""}`, "content.reply_to"},
+	{`{"subject":"x","text":"a","headers":null}`, "content.headers"},
+	{`{"subject":"x","text":"a","headers":[]}`, "content.headers"},
+	{`{"subject":"x","text":"a","headers":{"X-A":1}}`, "content.headers"},
+	{`{"subject":"x","text":"a","headers":{"X-A":""}}`, "content.headers"},
+	{`{"subject":"x","text":"a","headers":{"X-A":"b\r\nBcc: x@y"}}`, "content.headers"},
+	{`{"subject":"x","text":"a","headers":{"X-A\r\nBcc":"x@y"}}`, "content.headers"},
+	{`{"subject":"x","text":"a","headers":{"X-A:":"b"}}`, "content.headers"},
+	{`{"subject":"x","text":"a","headers":{"X-":"b"}}`, "content.headers"},
 	{`{"subject":"x","text":"a","headers":{"X-A":"` + strings.Repeat("x", 901) + `"}}`, "content.headers"},
 	{`{"subject":"x","text":"a","headers":{"X-` + strings.Repeat("a", 63) + `":"b"}}`, "content.headers"},
-	{`{"subject":"x","text":"a","headers":{"List-Id":"Ü"}}`, "content.headers"}, {`{"subject":"x","text":"a","headers":{"List-Id":" x"}}`, "content.headers"},
-	{`{"subject":"x","text":"a","attachments":null}`, "content.attachments"}, {`{"subject":"x","text":"a","attachments":{}}`, "content.attachments"},
+	{`{"subject":"x","text":"a","headers":{"List-Id":"Ü"}}`, "content.headers"},
+	{`{"subject":"x","text":"a","headers":{"List-Id":" x"}}`, "content.headers"},
+	{`{"subject":"x","text":"a","attachments":null}`, "content.attachments"},
+	{`{"subject":"x","text":"a","attachments":{}}`, "content.attachments"},
 	{`{"subject":"x","text":"a","attachments":["x"]}`, "content.attachments[0]"},
 	{`{"subject":"x","text":"a","attachments":[{"name":"a","type":"text/plain","data":"","x":1}]}`, "content.attachments[0]"},
 	{`{"subject":"x","text":"a","attachments":[{"type":"text/plain","data":""}]}`, "content.attachments[0].name"},
@@ -63,9 +83,11 @@ var refused = []struct{ content, field string }{
 }
 
 func refusedHeaders() []string {
-	return []string{"To", "From", "Cc", "Bcc", "Sender", "Reply-To", "Subject", "Date", "Message-ID", "MIME-Version", "Content-Type", "Return-Path",
+	return []string{
+		"To", "From", "Cc", "Bcc", "Sender", "Reply-To", "Subject", "Date", "Message-ID", "MIME-Version", "Content-Type", "Return-Path",
 		"Received", "DKIM-Signature", "Resent-To", "Disposition-Notification-To", "x-lower", "X-SMTPAPI", "X-Smtpapi", "X-MC-BccAddress",
-		"X-Mailgun-Recipient-Variables", "X-MSYS-API", "X-SES-CONFIGURATION-SET", "X-PM-Tag", "X-EE-Idempotency-Key", "X-MJ-CustomID", "list-id"}
+		"X-Mailgun-Recipient-Variables", "X-MSYS-API", "X-SES-CONFIGURATION-SET", "X-PM-Tag", "X-EE-Idempotency-Key", "X-MJ-CustomID", "list-id",
+	}
 }
 
 func TestContentIsRefusedWithFieldAndSentence(t *testing.T) {

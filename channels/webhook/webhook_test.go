@@ -254,12 +254,16 @@ func TestConfigErrorsNameTheVariable(t *testing.T) {
 		"DEDUP":      {{Dedup: "maybe", Timeout: sec}},
 		"KEY_WINDOW": {{Dedup: webhook.DedupWebhookID, Timeout: sec}, {Dedup: webhook.DedupIdempotencyKey, KeyWindow: -1, Timeout: sec}},
 		"SIGNING_SECRET": {
-			{Timeout: sec, SigningSecrets: []string{secretText}}, {Timeout: sec, SigningSecrets: []string{"whsec_" + secretText, "whsec_c2hvcnQ="}},
-			{Timeout: sec, SigningSecrets: []string{"whsec_" + strings.Repeat("QUFB", 22)}}, {Timeout: sec, SigningSecrets: []string{"whsec_!" + secretText}},
+			{Timeout: sec, SigningSecrets: []string{secretText}},
+			{Timeout: sec, SigningSecrets: []string{"whsec_" + secretText, "whsec_c2hvcnQ="}},
+			{Timeout: sec, SigningSecrets: []string{"whsec_" + strings.Repeat("QUFB", 22)}},
+			{Timeout: sec, SigningSecrets: []string{"whsec_!" + secretText}},
 		},
 		"LOOKUP_URL": {
-			{Timeout: sec, LookupURL: "https://hooks.example.org/"}, {Timeout: sec, LookupURL: "https://hooks.example.org/{key}/{key}"},
-			{Timeout: sec, LookupURL: "http://hooks.example.org/{key}"}, {Timeout: sec, LookupURL: "https://user:pw@hooks.example.org/{key}"},
+			{Timeout: sec, LookupURL: "https://hooks.example.org/"},
+			{Timeout: sec, LookupURL: "https://hooks.example.org/{key}/{key}"},
+			{Timeout: sec, LookupURL: "http://hooks.example.org/{key}"},
+			{Timeout: sec, LookupURL: "https://user:pw@hooks.example.org/{key}"},
 		},
 	} {
 		for _, c := range configs {

@@ -50,8 +50,10 @@ func newTown(t *testing.T) *town {
 
 func newTownOn(t *testing.T, broker, databaseURL string) *town {
 	t.Helper()
-	w := &town{t: t, broker: broker, databaseURL: databaseURL, timeout: 2 * time.Second,
-		mail: newMailPeer(t), keyed: newHookPeer(t), plain: newHookPeer(t)}
+	w := &town{
+		t: t, broker: broker, databaseURL: databaseURL, timeout: 2 * time.Second,
+		mail: newMailPeer(t), keyed: newHookPeer(t), plain: newHookPeer(t),
+	}
 	ctx := t.Context()
 	var err error
 	if w.producer, err = client.Connect(ctx, client.Options{URL: w.broker, Caller: "shop"}); err != nil {
@@ -164,8 +166,10 @@ func eventually(t testing.TB, limit time.Duration, what string, yes func() bool)
 
 // request is a request that fits the channel.
 func (w *town) request(channel, key string) client.Request {
-	r := client.Request{OccurredAt: time.Now().Truncate(time.Microsecond), Recipient: "ada@example.org",
-		Content: []byte(`{"subject":"Your receipt","text":"Thank you for order ` + key + `."}`)}
+	r := client.Request{
+		OccurredAt: time.Now().Truncate(time.Microsecond), Recipient: "ada@example.org",
+		Content: []byte(`{"subject":"Your receipt","text":"Thank you for order ` + key + `."}`),
+	}
 	if channel != "mail" {
 		r.Content = []byte(`{"type":"order.paid","data":{"order":"` + key + `"}}`)
 		r.Recipient = map[string]*hookPeer{"keyed": w.keyed, "plain": w.plain}[channel].url

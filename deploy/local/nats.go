@@ -143,8 +143,11 @@ type natsLog struct{ log *slog.Logger }
 func (l natsLog) Noticef(format string, v ...any) {
 	l.log.Debug("broker: " + fmt.Sprintf(format, v...))
 }
-func (l natsLog) Warnf(format string, v ...any)  { l.log.Warn("broker: " + fmt.Sprintf(format, v...)) }
+
+func (l natsLog) Warnf(format string, v ...any) { l.log.Warn("broker: " + fmt.Sprintf(format, v...)) }
+
 func (l natsLog) Errorf(format string, v ...any) { l.log.Error("broker: " + fmt.Sprintf(format, v...)) }
+
 func (l natsLog) Debugf(format string, v ...any) { l.log.Debug("broker: " + fmt.Sprintf(format, v...)) }
 func (l natsLog) Tracef(string, ...any)          {}
 

@@ -96,22 +96,35 @@ func TestExplainFollowsTheFacts(t *testing.T) {
 			r.Attempts = []intents.Attempt{{Result: "unknown", Phase: "committed"}}
 		}), mailContract, func(e Explanation) string { return e.Happened }, "got as far as committed", ""},
 		"where to look": {base(func(*intents.Record) {}), mailContract, func(e Explanation) string { return e.Next }, "effect key effect-1", "settles it."},
-		"a look-up may settle it": {base(func(r *intents.Record) { r.Intent.Guarantee = channels.Keyed }), hookContract,
-			func(e Explanation) string { return e.Next }, "a definite answer settles it", ""},
-		"a pending intent in doubt is not offered for cancelling": {base(func(r *intents.Record) { r.Intent.State, r.Intent.Doubt = intents.Pending, true }), mailContract,
-			func(e Explanation) string { return e.Next }, "due at", "cancel"},
-		"a pending one out of doubt is": {base(func(r *intents.Record) { r.Intent.State = intents.Pending }), mailContract,
-			func(e Explanation) string { return e.Next }, "onebell cancel", ""},
-		"a channel that nobody here knows (O3)": {base(func(r *intents.Record) { r.Intent.State = intents.Pending }), channels.Contract{},
-			func(e Explanation) string { return e.Next }, "does not know the channel mail", ""},
-		"a dead recipient": {base(func(r *intents.Record) { r.Intent.State, r.Intent.DeadRecipient = intents.Rejected, true }), mailContract,
-			func(e Explanation) string { return e.Next }, "Do not use this recipient again", ""},
+		"a look-up may settle it": {
+			base(func(r *intents.Record) { r.Intent.Guarantee = channels.Keyed }), hookContract,
+			func(e Explanation) string { return e.Next }, "a definite answer settles it", "",
+		},
+		"a pending intent in doubt is not offered for cancelling": {
+			base(func(r *intents.Record) { r.Intent.State, r.Intent.Doubt = intents.Pending, true }), mailContract,
+			func(e Explanation) string { return e.Next }, "due at", "cancel",
+		},
+		"a pending one out of doubt is": {
+			base(func(r *intents.Record) { r.Intent.State = intents.Pending }), mailContract,
+			func(e Explanation) string { return e.Next }, "onebell cancel", "",
+		},
+		"a channel that nobody here knows (O3)": {
+			base(func(r *intents.Record) { r.Intent.State = intents.Pending }),
+			channels.Contract{},
+			func(e Explanation) string { return e.Next }, "does not know the channel mail", "",
+		},
+		"a dead recipient": {
+			base(func(r *intents.Record) { r.Intent.State, r.Intent.DeadRecipient = intents.Rejected, true }), mailContract,
+			func(e Explanation) string { return e.Next }, "Do not use this recipient again", "",
+		},
 		"who cancelled it": {base(func(r *intents.Record) {
 			r.Intent.State = intents.Cancelled
 			r.Changes = []intents.Change{{To: intents.Cancelled, Actor: "shop", Detail: "customer called"}}
 		}), mailContract, func(e Explanation) string { return e.Happened }, "by shop (customer called)", ""},
-		"possible duplicates": {base(func(r *intents.Record) { r.Intent.PossibleDuplicates = 2 }), mailContract,
-			func(e Explanation) string { return e.Guarantee }, "resent 2 times", ""},
+		"possible duplicates": {
+			base(func(r *intents.Record) { r.Intent.PossibleDuplicates = 2 }), mailContract,
+			func(e Explanation) string { return e.Guarantee }, "resent 2 times", "",
+		},
 		"the newer revision": {base(func(r *intents.Record) {
 			r.Intent.State, r.Intent.SupersededBy = intents.SupersededState, uuid.MustParse("019ad000-0000-7000-8000-000000000002")
 		}), mailContract, func(e Explanation) string { return e.Next }, "/v1/intents/019ad000-0000-7000-8000-000000000002", ""},

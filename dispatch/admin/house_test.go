@@ -114,9 +114,11 @@ func newHouse(t *testing.T, change ...func(*admin.Options)) *house {
 	t.Cleanup(store.Close)
 	registry, err := channels.NewRegistry(
 		channels.Entry{Name: "mail", Type: "smtp", Settings: channels.Settings{Concurrency: 4, MaxAttempts: 5, MaxAge: time.Hour}, Channel: declared{contract: channels.Contract{
-			Guarantee: channels.DuplicateVisible, KeyFormat: "hex", LookUp: channels.LookUpNone, AttemptTimeout: time.Minute}}},
+			Guarantee: channels.DuplicateVisible, KeyFormat: "hex", LookUp: channels.LookUpNone, AttemptTimeout: time.Minute,
+		}}},
 		channels.Entry{Name: "hooks", Type: "webhook", Settings: channels.Settings{Concurrency: 1, MaxAttempts: 1}, Channel: declared{contract: channels.Contract{
-			Guarantee: channels.Keyed, KeyField: "Idempotency-Key", KeyFormat: "hex", KeyWindow: 24 * time.Hour, LookUp: channels.LookUpNone, AttemptTimeout: time.Minute}}})
+			Guarantee: channels.Keyed, KeyField: "Idempotency-Key", KeyFormat: "hex", KeyWindow: 24 * time.Hour, LookUp: channels.LookUpNone, AttemptTimeout: time.Minute,
+		}}})
 	if err != nil {
 		t.Fatal(err)
 	}

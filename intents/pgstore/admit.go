@@ -55,8 +55,10 @@ type admitting struct {
 
 func newAdmitting(batch intents.AdmitBatch) *admitting {
 	n := len(batch.Admissions)
-	a := &admitting{batch: batch, asked: make([]intents.Admission, n), facts: make([]dedup.Fact, n), verdicts: make([]intents.Verdict, n),
-		decided: make([]bool, n), todo: make([]int, 0, n), known: make(map[dedup.Fact]bool, n), twins: map[int]int{}}
+	a := &admitting{
+		batch: batch, asked: make([]intents.Admission, n), facts: make([]dedup.Fact, n), verdicts: make([]intents.Verdict, n),
+		decided: make([]bool, n), todo: make([]int, 0, n), known: make(map[dedup.Fact]bool, n), twins: map[int]int{},
+	}
 	type saying struct {
 		fact        dedup.Fact
 		revision    int32

@@ -246,8 +246,10 @@ func (m *machine) witness(t *rapid.T) {
 	}
 	h := &m.claims[rapid.SampledFrom(late).Draw(t, "late")]
 	h.heard = true
-	o := rapid.SampledFrom([]channels.Outcome{channels.OutcomeAccepted("p", "250", ""), channels.OutcomeRefused("550", ""),
-		channels.OutcomeNotSent(channels.PhaseConnect, "dial", ""), channels.OutcomeUnknown(channels.PhaseCommitted, "timeout", "")}).Draw(t, "outcome")
+	o := rapid.SampledFrom([]channels.Outcome{
+		channels.OutcomeAccepted("p", "250", ""), channels.OutcomeRefused("550", ""),
+		channels.OutcomeNotSent(channels.PhaseConnect, "dial", ""), channels.OutcomeUnknown(channels.PhaseCommitted, "timeout", ""),
+	}).Draw(t, "outcome")
 	st := intents.Settlement{ID: h.claim.ID, Generation: h.claim.Generation, Owner: h.owner, Outcome: o}
 	in := m.of(t, st.ID)
 	fenced := m.model.Witness(in, st)

@@ -103,8 +103,10 @@ func scanEvents(row pgx.CollectableRow) (r intents.EventRow, err error) {
 	}
 	r.Events = make([]json.RawMessage, len(subjects))
 	for i, subject := range subjects {
-		e := outcomeEvent{Caller: callers[i], Channel: channels[i], Key: keys[i], Revision: revisions[i], What: whats[i], At: at.UTC(),
-			ProviderID: providerIDs[i], Code: codes[i], DeadRecipient: dead[i]}
+		e := outcomeEvent{
+			Caller: callers[i], Channel: channels[i], Key: keys[i], Revision: revisions[i], What: whats[i], At: at.UTC(),
+			ProviderID: providerIDs[i], Code: codes[i], DeadRecipient: dead[i],
+		}
 		switch {
 		case standing == nil:
 			e.ID, e.Intent, e.Admitted = fmt.Sprintf("%s-%d-%s", subject, generations[i], whats[i]), subject.String(), true

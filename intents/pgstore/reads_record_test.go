@@ -103,8 +103,10 @@ func TestRefusalsAreListedNewestFirst(t *testing.T) {
 	}
 	conflict := all[2]
 	conflict.At = time.Time{}
-	if d := cmp.Diff(intents.Refusal{ID: want[2], Verdict: intents.Conflict, Code: "conflict", Caller: "shop", Channel: "mail", Key: "k:1", Revision: 2,
-		Intent: standing, Fields: []string{"content", "recipient"}, StreamSeq: 7, Subject: "onebell.request.shop.mail"}, conflict); d != "" {
+	if d := cmp.Diff(intents.Refusal{
+		ID: want[2], Verdict: intents.Conflict, Code: "conflict", Caller: "shop", Channel: "mail", Key: "k:1", Revision: 2,
+		Intent: standing, Fields: []string{"content", "recipient"}, StreamSeq: 7, Subject: "onebell.request.shop.mail",
+	}, conflict); d != "" {
 		t.Error(d)
 	}
 	var paged []uuid.UUID

@@ -143,6 +143,8 @@ func settleColumns(settlements []intents.Settlement, part []int) []any {
 		tried[j], outcomes[j], phases[j] = !st.NoAttempt, o.Result().String(), string(o.Phase())
 		outCodes[j], outMessages[j], outIDs[j], took[j] = clean(o.Code()), clean(o.Message()), clean(o.ProviderID()), st.Took
 	}
-	return []any{ids, generations, owners, to, delays, counted, doubts, duplicates, codes, messages, providerIDs, dead,
-		tried, outcomes, phases, outCodes, outMessages, outIDs, took}
+	return []any{
+		ids, generations, owners, to, delays, counted, doubts, duplicates, codes, messages, providerIDs, dead,
+		tried, outcomes, phases, outCodes, outMessages, outIDs, took,
+	}
 }
