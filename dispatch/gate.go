@@ -30,6 +30,9 @@ type gate struct {
 	limit   *rate.Limiter
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
 
+	turns    sync.Mutex
+	promised int // sends that were promised a turn and have not had it
+
 	mu          sync.Mutex
 	pausedAt    time.Time // local; when this process found the reason of a pause
 	pausedUntil time.Time // local; zero: not paused
@@ -61,7 +64,24 @@ func newGate(name string, s channels.Settings, log *slog.Logger, changed func(op
 	return g
 }
 
-// free returns how many of n sends could begin now, and, when none could, when to ask again.
+// promise keeps turns for up to n sends, as many as could begin now beside those promised before; when none could, it says when to
+// ask again. Each ends with its turn, or is withdrawn, by withdraw. What is claimed on a promise need not wait for the rate limit,
+// and whoever asks next sees what is left.
+func (g *gate) promise(n int, now time.Time) (int, time.Duration) {
+	g.turns.Lock()
+	defer g.turns.Unlock()
+	n, again := g.free(n, now)
+	g.promised += n
+	return n, again
+}
+
+// withdraw ends n promises.
+func (g *gate) withdraw(n int) {
+	g.turns.Lock()
+	defer g.turns.Unlock()
+	g.promised -= n
+}
+
 func (g *gate) free(n int, now time.Time) (int, time.Duration) {
 	if n = min(n, g.passable(now)); n == 0 {
 		return 0, g.reopens(now)
@@ -69,7 +89,7 @@ func (g *gate) free(n int, now time.Time) (int, time.Duration) {
 	if g.limit.Limit() == rate.Inf {
 		return n, 0
 	}
-	tokens := g.limit.TokensAt(now)
+	tokens := g.limit.TokensAt(now) - float64(g.promised)
 	if tokens < 1 {
 		return 0, time.Duration((1 - tokens) / float64(g.limit.Limit()) * float64(time.Second))
 	}

@@ -22,6 +22,13 @@ var (
 	badKey   = channels.OutcomeMisconfigured(channels.PhaseReply, "401", "")
 )
 
+// look returns what a promise would be.
+func look(g *gate, n int, now time.Time) (int, time.Duration) {
+	n, again := g.promise(n, now)
+	g.withdraw(n)
+	return n, again
+}
+
 func through(t *testing.T, g *gate, o channels.Outcome) bool {
 	t.Helper()
 	p, err := g.enter(time.Now())
@@ -43,7 +50,7 @@ func TestGateBreakerCountsOnlyASickProvider(t *testing.T) {
 		for range breakerFailures {
 			through(t, g, c.o)
 		}
-		if n, _ := g.free(10, time.Now()); (n == 0) != c.sick {
+		if n, _ := look(g, 10, time.Now()); (n == 0) != c.sick {
 			t.Errorf("after %d times %s: %d may begin", breakerFailures, name, n)
 		}
 	}
@@ -55,26 +62,26 @@ func TestGateHalfOpenLetsOneThrough(t *testing.T) {
 		for range breakerFailures {
 			through(t, g, unknown)
 		}
-		if n, again := g.free(10, time.Now()); n != 0 || again <= 0 {
+		if n, again := look(g, 10, time.Now()); n != 0 || again <= 0 {
 			t.Fatalf("open: %d may begin, look again in %v", n, again)
 		}
 		time.Sleep(breakerTimeout + time.Millisecond)
-		if n, _ := g.free(10, time.Now()); n != 1 {
+		if n, _ := look(g, 10, time.Now()); n != 1 {
 			t.Fatalf("half-open: %d may begin, want 1", n)
 		}
 		p, err := g.enter(time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n, _ := g.free(10, time.Now()); n != 0 {
+		if n, _ := look(g, 10, time.Now()); n != 0 {
 			t.Fatalf("half-open with one under way: %d may begin, want 0", n)
 		}
 		p.leave(panicked) // says nothing about the provider
-		if n, _ := g.free(10, time.Now()); n != 1 {
+		if n, _ := look(g, 10, time.Now()); n != 1 {
 			t.Fatalf("half-open after a panic: %d may begin, want 1", n)
 		}
 		through(t, g, ok)
-		if n, _ := g.free(10, time.Now()); n != 10 {
+		if n, _ := look(g, 10, time.Now()); n != 10 {
 			t.Fatalf("closed: %d may begin, want 10", n)
 		}
 	})
@@ -90,7 +97,7 @@ func TestGatePauseTrialAndMending(t *testing.T) {
 			t.Fatal("a paused gate let a send begin")
 		}
 		time.Sleep(pauseBase)
-		if n, _ := g.free(10, time.Now()); n != 1 {
+		if n, _ := look(g, 10, time.Now()); n != 1 {
 			t.Fatalf("on trial: %d may begin, want 1", n)
 		}
 		p, err := g.enter(time.Now())
@@ -106,7 +113,7 @@ func TestGatePauseTrialAndMending(t *testing.T) {
 		if !through(t, g, ok) {
 			t.Fatal("an accepted send on trial ends the trial")
 		}
-		if n, _ := g.free(10, time.Now()); n != 10 || through(t, g, ok) {
+		if n, _ := look(g, 10, time.Now()); n != 10 || through(t, g, ok) {
 			t.Fatalf("mended: %d may begin, want 10, and nothing more to tell", n)
 		}
 	})
@@ -116,7 +123,7 @@ func TestGateHeedsWhatOthersFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := testGate(channels.Settings{})
 		g.heed(time.Now().Add(time.Hour), time.Now())
-		if n, _ := g.free(10, time.Now()); n != 0 {
+		if n, _ := look(g, 10, time.Now()); n != 0 {
 			t.Fatalf("paused by another: %d may begin", n)
 		}
 		if !g.heed(time.Time{}, time.Now()) {
@@ -126,7 +133,7 @@ func TestGateHeedsWhatOthersFound(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		g.pause(time.Now())
 		g.heed(time.Time{}, read)
-		if n, _ := g.free(10, time.Now()); n != 0 {
+		if n, _ := look(g, 10, time.Now()); n != 0 {
 			t.Fatal("a reading from before the own pause undid it")
 		}
 	})
@@ -137,7 +144,7 @@ func TestGateKeepsTheRate(t *testing.T) {
 		g := testGate(channels.Settings{Rate: 20})
 		began, n := time.Now(), 0
 		for time.Since(began) < 10*time.Second {
-			if free, again := g.free(50, time.Now()); free == 0 {
+			if free, again := look(g, 50, time.Now()); free == 0 {
 				time.Sleep(max(again, time.Millisecond))
 				continue
 			}
@@ -149,11 +156,36 @@ func TestGateKeepsTheRate(t *testing.T) {
 		if n < 190 || n > 203 {
 			t.Errorf("%d sends in 10 s at 20 a second", n)
 		}
-		for free, _ := g.free(50, time.Now()); free > 0; free, _ = g.free(50, time.Now()) {
+		for free, _ := look(g, 50, time.Now()); free > 0; free, _ = look(g, 50, time.Now()) {
 			g.turn(t.Context(), time.Now().Add(time.Minute))
 		}
 		if g.turn(t.Context(), time.Now().Add(time.Millisecond)) {
 			t.Error("a turn that comes after the claim's time was waited for")
+		}
+	})
+}
+
+func TestGatePromisesNoTurnTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := testGate(channels.Settings{Rate: 30}) // three at once
+		if n, _ := g.promise(2, time.Now()); n != 2 {
+			t.Fatalf("%d of 2 promised", n)
+		}
+		if n, _ := g.promise(5, time.Now()); n != 1 {
+			t.Fatalf("%d promised of the one that is left", n)
+		}
+		if n, again := g.promise(1, time.Now()); n != 0 || again <= 0 {
+			t.Fatalf("%d promised of none, ask again in %v", n, again)
+		}
+		for range 3 {
+			if !g.turn(t.Context(), time.Now().Add(time.Millisecond)) {
+				t.Fatal("a promised turn had to be waited for")
+			}
+			g.withdraw(1)
+		}
+		time.Sleep(100 * time.Millisecond)
+		if n, _ := g.promise(5, time.Now()); n != 3 {
+			t.Fatalf("%d promised when all have had their turns, want 3", n)
 		}
 	})
 }

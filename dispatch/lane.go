@@ -34,6 +34,7 @@ type lane struct {
 	senders *semaphore.Weighted
 	direct  chan intents.Claim
 	held    atomic.Int64 // reserved or waiting in direct
+	behind  atomic.Bool  // something on the agenda may be due and not claimed
 	pace    atomic.Int64 // smoothed length of a send, nanoseconds
 	wake    bell
 	alarm   alarm
@@ -65,19 +66,31 @@ func (l *lane) room() int64 {
 	return room
 }
 
-// reserve asks for room for one claim at admission. A reservation ends with push or release.
+// reserve asks for room for one claim at admission, and for its turn. A reservation ends with push or release. Where turns are
+// scarce, what is due comes first: it may be older, or more urgent.
 func (l *lane) reserve() bool {
-	if l.policy.Contract.Guarantee != channels.Keyed || l.stopping.Load() {
+	now := time.Now()
+	if l.policy.Contract.Guarantee != channels.Keyed || l.stopping.Load() || !l.gate.wide(now) {
 		return false
 	}
-	if l.held.Add(1) > l.room() || !l.gate.wide(time.Now()) {
+	if l.entry.Settings.Rate > 0 && l.behind.Load() {
+		return false
+	}
+	if l.held.Add(1) > l.room() {
+		l.held.Add(-1)
+		return false
+	}
+	if n, _ := l.gate.promise(1, now); n == 0 {
 		l.held.Add(-1)
 		return false
 	}
 	return true
 }
 
-func (l *lane) release() { l.held.Add(-1) }
+func (l *lane) release() {
+	l.held.Add(-1)
+	l.gate.withdraw(1)
+}
 
 // push hands over a claim made at admission, for which room was reserved.
 func (l *lane) push(c intents.Claim) { l.direct <- c }
@@ -99,8 +112,9 @@ func (l *lane) serveDirect(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case c := <-l.direct:
-			l.release()
+			l.held.Add(-1)
 			if l.senders.Acquire(ctx, 1) != nil {
+				l.gate.withdraw(1)
 				l.handBack(c, "the dispatcher is leaving")
 				return
 			}
@@ -124,33 +138,38 @@ func (l *lane) emptyDirect() {
 
 // serveAgenda claims what is due whenever it is told that something may be.
 func (l *lane) serveAgenda(ctx context.Context) {
-	for pause(ctx, time.Hour, l.wake) {
-		for l.claimDue(ctx) {
+	for wait := time.Hour; pause(ctx, wait, l.wake); {
+		l.behind.Store(true)
+		for more := true; more; {
+			more, wait = l.claimDue(ctx)
 		}
 	}
 }
 
-// claimDue claims for the senders that are free, waiting for the first. It returns true if there may be more.
-func (l *lane) claimDue(ctx context.Context) (more bool) {
+// claimDue claims for the senders that are free, waiting for the first. It returns true if there may be more now, else when to
+// look again.
+func (l *lane) claimDue(ctx context.Context) (more bool, wait time.Duration) {
 	if l.senders.Acquire(ctx, 1) != nil {
-		return false
+		return false, 0
 	}
 	n := 1
 	for n < claimsAtOnce && l.senders.TryAcquire(1) {
 		n++
 	}
-	want, again := l.gate.free(n, time.Now())
+	want, again := l.gate.promise(n, time.Now())
 	if want == 0 {
 		l.senders.Release(int64(n))
-		l.due(time.Now().Add(again))
-		return false
+		return false, again
 	}
 	claims, err := l.claim(ctx, want)
+	l.gate.withdraw(want - len(claims))
 	l.senders.Release(int64(n - len(claims)))
 	for _, c := range claims {
 		l.begin(ctx, c)
 	}
-	return err == nil && len(claims) == want
+	more = err == nil && len(claims) == want
+	l.behind.Store(more || err != nil)
+	return more, time.Hour
 }
 
 // claim asks until it is answered, with one token, so that a claim whose COMMIT was lost is recognised. The trust counts from
@@ -181,7 +200,7 @@ func (l *lane) claim(ctx context.Context, n int) ([]intents.Claim, error) {
 	return claims, nil
 }
 
-// begin runs an attempt on a sender that the caller acquired.
+// begin runs an attempt on a sender that the caller acquired, and a turn that it was promised.
 func (l *lane) begin(ctx context.Context, c intents.Claim) {
 	l.running.Add(1)
 	l.metrics.inFlight.WithLabelValues(l.entry.Name).Inc()

@@ -17,7 +17,9 @@ const codePanic = "panic"
 
 // attempt is one claim's way from its turn to its settlement. ctx ends what has not begun.
 func (l *lane) attempt(ctx context.Context, c intents.Claim) {
-	if !l.gate.turn(ctx, c.Trust.StartBy) {
+	turn := l.gate.turn(ctx, c.Trust.StartBy)
+	l.gate.withdraw(1)
+	if !turn {
 		l.handBack(c, "its turn did not come in time")
 		return
 	}

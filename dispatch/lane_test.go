@@ -1,0 +1,42 @@
+package dispatch_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/onebell/onebell/channels"
+	"github.com/onebell/onebell/dispatch/wire"
+)
+
+func TestWhatIsDueComesBeforeNewRequestsWhereTurnsAreScarce(t *testing.T) {
+	r := newRig(t)
+	c := on(keyed)
+	c.draw = func(m channels.Message) ([]byte, error) { return json.Marshal(string(m.Content)) }
+	r.dispatcher(c.as("hooks", func(s *channels.Settings) { s.Rate = 10 }))
+	const old = 8
+	due := time.Now().Add(1500 * time.Millisecond)
+	for n := range old {
+		r.submit("shop", "hooks", ask(fmt.Sprintf("old:%d", n)).with("priority", "high").
+			with("not_before", due.UTC().Format(time.RFC3339Nano)).with("content", map[string]any{"text": "OLD"}))
+	}
+	end := due.Add(1800 * time.Millisecond) // twice what the old ones need at that rate
+	for n := 0; time.Now().Before(end); n++ {
+		r.publish(wire.RequestSubject("shop", "hooks"), ask(fmt.Sprintf("new:%d", n)).with("priority", "low").bytes())
+		time.Sleep(50 * time.Millisecond) // twice the rate
+	}
+	sent := 0
+	for _, s := range c.all() {
+		if strings.Contains(string(s.Rendered), "OLD") {
+			sent++
+		}
+	}
+	if sent != old || c.count() < 20 {
+		t.Errorf("%d sends, among them %d of the %d that are older and more urgent", c.count(), sent, old)
+	}
+	if n := r.count(`select count(*) from changes where cause = 'handed-back'`); n != 0 {
+		t.Errorf("%d claims were handed back because their turns did not come", n)
+	}
+}
