@@ -35,7 +35,7 @@ type lane struct {
 	direct  chan intents.Claim
 	held    atomic.Int64 // reserved or waiting in direct
 	behind  atomic.Bool  // something on the agenda may be due and not claimed
-	pace    atomic.Int64 // smoothed length of a send, nanoseconds
+	pace    atomic.Int64 // length of a send, nanoseconds; see clock
 	wake    bell
 	alarm   alarm
 	running sync.WaitGroup // attempts
@@ -64,6 +64,12 @@ func (l *lane) room() int64 {
 		room = min(room, max(1, int64(r)))
 	}
 	return room
+}
+
+// clock notes the length of a send: a long one counts at once, short ones count for little each, so that room shrinks as soon as
+// the channel is slow.
+func (l *lane) clock(took time.Duration) {
+	l.pace.Store(max(int64(took), (l.pace.Load()*7+int64(took))/8))
 }
 
 // reserve asks for room for one claim at admission, and for its turn. A reservation ends with push or release. Where turns are
@@ -105,7 +111,8 @@ func (l *lane) due(at time.Time) {
 	}
 }
 
-// serveDirect begins the sends of claims made at admission.
+// serveDirect begins the sends of claims made at admission. A claim whose time is over before a sender is free goes back to the
+// agenda: left to its lease it would count as one that may have been used.
 func (l *lane) serveDirect(ctx context.Context) {
 	for {
 		select {
@@ -113,10 +120,13 @@ func (l *lane) serveDirect(ctx context.Context) {
 			return
 		case c := <-l.direct:
 			l.held.Add(-1)
-			if l.senders.Acquire(ctx, 1) != nil {
+			waiting, stop := context.WithDeadline(ctx, c.Trust.StartBy)
+			err := l.senders.Acquire(waiting, 1)
+			stop()
+			if err != nil {
 				l.gate.withdraw(1)
-				l.handBack(c, "the dispatcher is leaving")
-				return
+				l.handBack(c, "no sender was free in time")
+				continue
 			}
 			l.begin(ctx, c)
 		}

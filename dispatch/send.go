@@ -71,7 +71,7 @@ func panicName(v any) string {
 // heed tells the gate, and everybody, what the outcome says about the channel.
 func (l *lane) heed(pass *pass, c intents.Claim, o channels.Outcome, took time.Duration) {
 	l.metrics.attempt(l.entry.Name, o, took)
-	l.pace.Store((l.pace.Load()*7 + int64(took)) / 8)
+	l.clock(took)
 	if pass.leave(o) {
 		l.log.Info("the channel works again", "channel", l.entry.Name)
 		l.wake.ring()
