@@ -125,13 +125,13 @@ const codeVisible = "repeat-visible"
 
 // repeatForbidden says why an effect in doubt may not be repeated at that instant; "" if it may.
 func (p Policy) repeatForbidden(c Claim, at time.Time) (code, message string) {
-	switch p.Contract.Guarantee {
+	switch p.guarantee(c) {
 	case channels.Keyed:
 		if !at.Before(c.FirstUsedAt.Add(p.Contract.KeyWindow - p.KeyMargin)) {
 			return "key-window-over", "nobody knows whether it was sent, and the provider may have forgotten the key"
 		}
 		if c.KeyScope != p.Contract.KeyScope {
-			return "key-scope-changed", "nobody knows whether it was sent, and the key was used under another credential"
+			return "key-scope-changed", "nobody knows whether it was sent, and the key belongs to another account or key field"
 		}
 		return "", ""
 	case channels.Replaceable:
@@ -140,6 +140,15 @@ func (p Policy) repeatForbidden(c Claim, at time.Time) (code, message string) {
 		}
 	}
 	return codeVisible, "nobody knows whether it was sent, and a repeat would be seen"
+}
+
+// guarantee is what protects a repeat of this intent: what it was admitted under, as far as the channel still gives it. Its bytes
+// were rendered under that contract, so they need not hold what a later one relies on.
+func (p Policy) guarantee(c Claim) channels.Guarantee {
+	if c.Guarantee != p.Contract.Guarantee {
+		return channels.DuplicateVisible
+	}
+	return c.Guarantee
 }
 
 // end turns the end of the road into UNKNOWN while the intent is in doubt.

@@ -15,13 +15,14 @@ var origin = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 type situation struct {
 	outcome   string
 	guarantee channels.Guarantee
-	hold      bool   // replaceable: the operator chose to hold
-	doubt     bool   // an earlier attempt may have been applied
-	window    string // of the key, at the next attempt: "open", "closes" during the back-off, "closed"
-	scope     bool   // the key scope changed
-	expiry    string // "never", "later", "soon" (during the back-off), "past"
-	last      bool   // this was the last attempt allowed
-	old       string // "young", "ages" during the back-off, "old"
+	admitted  channels.Guarantee // under which it was admitted
+	hold      bool               // replaceable: the operator chose to hold
+	doubt     bool               // an earlier attempt may have been applied
+	window    string             // of the key, at the next attempt: "open", "closes" during the back-off, "closed"
+	scope     bool               // the key scope changed
+	expiry    string             // "never", "later", "soon" (during the back-off), "past"
+	last      bool               // this was the last attempt allowed
+	old       string             // "young", "ages" during the back-off, "old"
 }
 
 const (
@@ -37,7 +38,7 @@ func (s situation) build() (Policy, Claim, channels.Outcome) {
 	}
 	p := NewPolicy(channels.Contract{Guarantee: s.guarantee, KeyWindow: window, KeyScope: "now", AttemptTimeout: time.Minute}, settings)
 	p.BackoffBase, p.BackoffMax = time.Second, time.Second
-	c := Claim{KeyScope: "now", Doubt: s.doubt, ClaimedAt: origin, DueSince: origin, FirstUsedAt: origin}
+	c := Claim{Guarantee: s.admitted, KeyScope: "now", Doubt: s.doubt, ClaimedAt: origin, DueSince: origin, FirstUsedAt: origin}
 	if s.scope {
 		c.KeyScope = "before"
 	}
@@ -68,14 +69,17 @@ func (s situation) build() (Policy, Claim, channels.Outcome) {
 	return p, c, outcome(s.outcome)
 }
 
+var guarantees = []channels.Guarantee{channels.Keyed, channels.Replaceable, channels.DuplicateVisible}
+
 func situations(visit func(situation)) {
 	for _, o := range []string{"unknown", "accepted", "refused", "not-sent", "throttled", "misconfigured"} {
-		for _, g := range []channels.Guarantee{channels.Keyed, channels.Replaceable, channels.DuplicateVisible} {
+		for pair := range 9 {
+			g, admitted := guarantees[pair%3], guarantees[pair/3]
 			for _, w := range []string{"open", "closes", "closed"} {
 				for _, e := range []string{"never", "later", "soon", "past"} {
 					for _, old := range []string{"young", "ages", "old"} {
 						for bits := range 16 {
-							visit(situation{o, g, bits&1 > 0, bits&2 > 0, w, bits&4 > 0, e, bits&8 > 0, old})
+							visit(situation{o, g, admitted, bits&1 > 0, bits&2 > 0, w, bits&4 > 0, e, bits&8 > 0, old})
 						}
 					}
 				}
@@ -86,6 +90,9 @@ func situations(visit func(situation)) {
 
 // repeatable says, as protocol.md section 4 does, whether an effect that may have happened may be made again.
 func (s situation) repeatable(windowOpen bool) bool {
+	if s.guarantee != s.admitted {
+		return false // its bytes were made for another contract than the one that is left
+	}
 	switch s.guarantee {
 	case channels.Keyed:
 		return windowOpen && !s.scope
@@ -148,7 +155,7 @@ func TestNextIsTheContractTable(t *testing.T) {
 			t.Errorf("%+v: %s without a code", s, got.To())
 		}
 	})
-	if n != 6*3*3*4*3*16 {
+	if n != 6*9*3*4*3*16 {
 		t.Errorf("%d situations", n)
 	}
 }
@@ -199,7 +206,7 @@ func TestBeforeSend(t *testing.T) {
 
 // W5: deaths are counted apart from attempts. Five of them leave all three attempts; they have a bound of their own.
 func TestW5DeathsAreCountedApart(t *testing.T) {
-	p, c, _ := situation{outcome: "unknown", guarantee: channels.Keyed, window: "open", expiry: "never", old: "young"}.build()
+	p, c, _ := situation{outcome: "unknown", guarantee: channels.Keyed, admitted: channels.Keyed, window: "open", expiry: "never", old: "young"}.build()
 	for c.Takeovers < 5 {
 		c.Takeovers++
 		if got := AfterLease(p, c, origin); got.To() != Pending || got.Counted() {
@@ -229,7 +236,7 @@ func TestW5DeathsAreCountedApart(t *testing.T) {
 
 // Codes and sentences are shown to operators and counted in metrics.
 func TestWhyItEnded(t *testing.T) {
-	base := situation{guarantee: channels.Keyed, window: "open", expiry: "never", old: "young"}
+	base := situation{guarantee: channels.Keyed, admitted: channels.Keyed, window: "open", expiry: "never", old: "young"}
 	for code, s := range map[string]situation{
 		"key-window-over":           with(base, func(s *situation) { s.outcome, s.window = "unknown", "closed" }),
 		"key-scope-changed":         with(base, func(s *situation) { s.outcome, s.scope = "unknown", true }),
@@ -255,7 +262,7 @@ func TestWhyItEnded(t *testing.T) {
 func with(s situation, change func(*situation)) situation { change(&s); return s }
 
 func TestProvidersWaitIsKept(t *testing.T) {
-	p, c, _ := situation{guarantee: channels.Keyed, window: "open", expiry: "never", old: "young"}.build()
+	p, c, _ := situation{guarantee: channels.Keyed, admitted: channels.Keyed, window: "open", expiry: "never", old: "young"}.build()
 	slow := channels.OutcomeThrottled(10*time.Minute, "429", "")
 	unclear := channels.OutcomeUnknown(channels.PhaseReply, "503", "").WithWait(10 * time.Minute)
 	for _, o := range []channels.Outcome{slow, unclear} {
@@ -309,7 +316,7 @@ func TestKeyMarginCoversAnAttempt(t *testing.T) {
 		if p.KeyMargin != tc.want {
 			t.Errorf("window %v, attempts of %v: margin %v, want %v", tc.window, tc.timeout, p.KeyMargin, tc.want)
 		}
-		c := Claim{FirstUsedAt: origin, Doubt: true}
+		c := Claim{Guarantee: channels.Keyed, FirstUsedAt: origin, Doubt: true}
 		last := origin.Add(tc.window - p.KeyMargin)
 		if code, _ := p.repeatForbidden(c, last); code != "key-window-over" {
 			t.Errorf("at the margin of %v: %q", tc.window, code)

@@ -77,9 +77,11 @@
 //	lease over     PENDING    PENDING      UNKNOWN
 //
 // A resend after unknown or lease over carries the same keys and the same bytes. On a keyed channel it begins only inside the key window, less
-// a margin that covers a whole attempt, and under the same key scope; on a replaceable one only if the operator did not choose to
+// a margin that covers a whole attempt, and under the key scope that it was admitted under; on a replaceable one only if the operator did not choose to
 // hold. Where it may not begin, and where time or attempts are used up, the intent is UNKNOWN. An intent that is not in doubt ends
 // EXPIRED or EXHAUSTED there.
+// The column is that of the contract under which the intent was admitted, since its bytes were rendered under that one. Where the channel has
+// another guarantee by now, neither protects a repeat, and the column is duplicate-visible's.
 // Misconfigured says nothing about the notification: it uses up neither attempts nor age, and the channel pauses. A lease that runs out
 // uses up no attempt either; it is bounded apart, by MaxTakeovers, and by age.
 // In doubt every end but accepted is UNKNOWN, also a refusal: an earlier attempt may have been accepted.

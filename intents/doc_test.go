@@ -111,6 +111,7 @@ func TestTheContractTableIsWhatNextDoes(t *testing.T) {
 		cells := strings.Fields(line[15:])
 		for i, guarantee := range head {
 			p, c := plain(channels.Guarantee(guarantee)), plainClaim()
+			c.Guarantee = p.Contract.Guarantee
 			got := Next(p, c, outcome(name), origin, 0.5).To()
 			if name == "lease over" {
 				got = AfterLease(p, c, origin).To()

@@ -92,12 +92,13 @@ type Claim struct {
 	Priority    Priority
 	ExpiresAt   time.Time // zero: never
 	Traceparent string
+	Guarantee   channels.Guarantee // of the contract under which it was admitted and its bytes were rendered
 
 	CreatedAt   time.Time // of the intent; database clock
 	DueSince    time.Time // admission, or not_before when later: MaxAge counts from here
 	Doubt       bool      // an earlier attempt may have been applied; only an accepted outcome or a person ends the doubt
 	FirstUsedAt time.Time // when the effect key was first used by an attempt still in doubt, else by this claim; database clock
-	KeyScope    string    // the scope under which it was used then
+	KeyScope    string    // the scope under which it was admitted and used; one that no channel has if these are two
 	Attempts    int       // attempts that counted so far, this one excluded
 	Takeovers   int       // leases that ran out so far
 

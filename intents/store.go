@@ -18,7 +18,7 @@ type AdmitBatch struct {
 // ClaimRequest asks for claims of one channel.
 type ClaimRequest struct {
 	Channel  string
-	KeyScope string // of the channel's contract: noted with a first use
+	KeyScope string // of the channel's contract: that of a first use
 	Owner    string
 	Lease    time.Duration
 	N        int

@@ -172,8 +172,9 @@ func isHeaderName(name string) bool {
 	return true
 }
 
-// keyScope fingerprints what a relay's memory of keys hangs on: the server and the account, not the password.
+// keyScope fingerprints what a relay's memory of keys hangs on: the server and the account, not the password, and the header in
+// which it finds them, because mails that are rendered already hold the key in that one.
 func (s *settled) keyScope() string {
-	sum := sha256.Sum256([]byte("onebell smtp scope v1\x00" + strings.ToLower(s.Addr) + "\x00" + s.Username))
+	sum := sha256.Sum256([]byte("onebell smtp scope v2\x00" + strings.ToLower(s.Addr) + "\x00" + s.Username + "\x00" + strings.ToLower(s.IdempotencyHeader)))
 	return hex.EncodeToString(sum[:8])
 }

@@ -238,6 +238,15 @@ func TestContractFollowsTheHeader(t *testing.T) {
 	if one.KeyScope == keyed("other", testPassword).KeyScope || one.KeyScope != keyed(testUser, "rotated-password").KeyScope {
 		t.Error("the key's scope is the server and the account, and not the password")
 	}
+	// A mail that is rendered holds its key in the header of its day: a relay that reads another one does not see it.
+	for header, same := range map[string]bool{"idempotency-key": true, "X-EE-Idempotency-Key": false} {
+		other := newChannel(t, "mail.example.org:25", func(cfg *Config) {
+			cfg.IdempotencyHeader, cfg.KeyWindow, cfg.Username, cfg.Password = header, time.Hour, testUser, testPassword
+		}).Contract()
+		if (other.KeyScope == one.KeyScope) != same {
+			t.Errorf("with the key in %s: scope %s, with Idempotency-Key %s", header, other.KeyScope, one.KeyScope)
+		}
+	}
 	b, err := json.Marshal(one)
 	if err != nil {
 		t.Fatal(err)

@@ -59,6 +59,7 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 		"Claim/MostUrgentFirst":                   mostUrgentFirst,
 		"Claim/SameTokenSameClaims":               sameTokenSameClaims,
 		"Claim/KeyWindowCountsFromFirstDoubt":     firstUse,
+		"Claim/UnderWhatItWasAdmitted":            admittedUnder,
 		"Claim/AtAdmission":                       claimAtAdmission,
 		"Settle/AgainIsRecognised":                settleAgain,
 		"Settle/UnfinishedBatchIsKept":            unfinishedBatch,

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/onebell/onebell/channels"
 	"github.com/onebell/onebell/intents"
 )
 
@@ -194,5 +195,45 @@ func unfinishedBatch(d *driver) {
 	cs := d.takeOver(Them)
 	if len(cs) != 1 || cs[0].ID != vs[2].Intent || cs[0].Generation != 2 || cs[0].Takeovers != 1 || !cs[0].Doubt {
 		d.t.Fatalf("taken over: %+v", cs)
+	}
+}
+
+// admittedUnder: what protects a repeat is what the intent was admitted under; a first use under another scope leaves it with none.
+func admittedUnder(d *driver) {
+	other := func(a *intents.Admission) { a.Guarantee = channels.Replaceable }
+	d.admit(Ask("u:1", 0), Ask("u:2", 0, other), Ask("u:3", 0))
+	d.admit(Ask("u:3", 1, other))
+	for _, c := range d.claim(10) {
+		want := channels.DuplicateVisible
+		if c.Identity.Key != "u:1" {
+			want = channels.Replaceable
+		}
+		if c.Guarantee != want || c.KeyScope != "scope" {
+			d.t.Errorf("%s: claimed under %s and scope %q, want %s", c.Identity.Key, c.Guarantee, c.KeyScope, want)
+		}
+		d.settle(NotSent(c, Me, 0))
+	}
+	w := Wish("mail", Me, 10)
+	w.KeyScope = "another account"
+	for _, c := range d.claimFor(w) {
+		if c.KeyScope == "scope" || c.KeyScope == w.KeyScope {
+			d.t.Errorf("%s: admitted and used under two scopes, it has %q", c.Identity.Key, c.KeyScope)
+		}
+	}
+	d.s.Pass(d.t, Lease)
+	taken := d.takeOver(Them)
+	if len(taken) != 3 {
+		d.t.Fatalf("%d taken over", len(taken))
+	}
+	for _, c := range taken {
+		if (c.Guarantee == channels.DuplicateVisible) != (c.Identity.Key == "u:1") {
+			d.t.Errorf("%s: taken over under %s", c.Identity.Key, c.Guarantee)
+		}
+	}
+	batch := Batch(Ask("u:4", 0, ClaimNow))
+	for range 2 { // the second time as after a lost reply
+		if c := d.admitBatch(batch)[0].Claim; c == nil || c.Guarantee != channels.Keyed {
+			d.t.Errorf("claimed at admission: %+v", c)
+		}
 	}
 }

@@ -85,7 +85,7 @@ func (a *admitting) claim(i int, id uuid.UUID, created, claimed time.Time) *inte
 	return &intents.Claim{
 		ID: id, Generation: 1, Identity: adm.Identity,
 		Recipient: adm.Meaning.Recipient, Rendered: adm.Rendered, EffectKey: adm.EffectKey, CollapseKey: adm.CollapseKey,
-		Priority: clamp(adm.Priority), ExpiresAt: adm.ExpiresAt, Traceparent: adm.Traceparent,
+		Priority: clamp(adm.Priority), ExpiresAt: adm.ExpiresAt, Traceparent: adm.Traceparent, Guarantee: adm.Guarantee,
 		CreatedAt: created, DueSince: dueSince(created, adm.NotBefore), FirstUsedAt: created, KeyScope: adm.KeyScope,
 		ClaimedAt: claimed, Batch: a.batch.Batch,
 	}

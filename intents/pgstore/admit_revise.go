@@ -56,7 +56,7 @@ func (a *admitting) reviseIn(ctx context.Context, tx pgx.Tx, i int, labels *stri
 	err = tx.QueryRow(ctx, reviseSQL, adm.Token, fact, adm.Identity.Caller, adm.Identity.Channel, string(adm.Identity.Key), adm.Identity.Revision,
 		int16(adm.Fingerprint.Version), adm.Fingerprint.Sum[:], adm.Meaning.OccurredAt, string(adm.Guarantee), adm.EffectKey, adm.CollapseKey,
 		orEmpty(adm.RecipientHash), adm.Meaning.Recipient, string(adm.Meaning.Content), adm.Meaning.CollapseID, orEmpty(adm.Rendered),
-		orNull(adm.NotBefore), orNull(adm.ExpiresAt), int16(clamp(adm.Priority)), labels, adm.Traceparent).Scan(&id)
+		orNull(adm.NotBefore), orNull(adm.ExpiresAt), int16(clamp(adm.Priority)), labels, adm.Traceparent, adm.KeyScope).Scan(&id)
 	if err != nil {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ with watermark_now as materialized (
            effect_key, collapse_key, recipient_hash, labels::jsonb, traceparent,
            case when claimed then 'sending' else 'pending' end, claimed::int, now(),
            case when claimed then $26::text else '' end, case when claimed then now() + $27::interval end,
-           case when claimed then now() end, case when claimed then now() end, case when claimed then key_scope else '' end
+           case when claimed then now() end, case when claimed then now() end, key_scope
       from admitted order by id
 ), new_contents as (
     insert into contents (intent_id, recipient, content, collapse_id, rendered)

@@ -13,7 +13,7 @@ with aside as (
     insert into intents (id, fact, caller, channel, key, revision, guarantee, occurred_at, created_at, not_before, expires_at, priority,
            effect_key, collapse_key, recipient_hash, labels, traceparent, state, generation, updated_at, owner, key_scope)
     select id, $2::bytea, $3::text, $4::text, $5::text, $6::int, $10::text, $9::timestamptz, now(), $18::timestamptz, $19::timestamptz, $20::smallint,
-           $11::text, $12::text, $13::bytea, $21::text::jsonb, $22::text, 'pending', 0, now(), '', ''
+           $11::text, $12::text, $13::bytea, $21::text::jsonb, $22::text, 'pending', 0, now(), '', $23::text
       from asked
 ), new_content as (
     insert into contents (intent_id, recipient, content, collapse_id, rendered)
