@@ -140,7 +140,7 @@ func (in *intake) take(ctx context.Context, msg jetstream.Msg, created time.Time
 		seq: meta.Sequence.Stream, tries: meta.NumDelivered, refusal: deliveryID(meta.Stream, created, meta.Sequence.Stream),
 		back: delivery{msg: msg, tries: meta.NumDelivered, in: in},
 	}
-	if ctx.Err() == nil {
+	if ctx.Err() == nil && in.streamRoom.enter(ctx, &l) {
 		select {
 		case in.stream <- l:
 			return

@@ -45,6 +45,8 @@ type intake struct {
 	stream  chan letter
 	submits chan letter
 	desk    chan struct{} // bounds status and cancel requests under way
+
+	streamRoom, submitRoom *budget // what the letters in hand may occupy
 }
 
 func newIntake(d *Dispatcher) *intake {
@@ -54,6 +56,8 @@ func newIntake(d *Dispatcher) *intake {
 		owner: d.owner, metrics: d.metrics, health: &d.health, log: d.log, report: d.report,
 		stage: &d.intaking, writes: d.writing.ctx,
 		stream: make(chan letter, admitBatch), submits: make(chan letter, admitBatch), desk: make(chan struct{}, 32),
+		streamRoom: newBudget(streamBytes, d.metrics.inHand.WithLabelValues("stream")),
+		submitRoom: newBudget(submitBytes, d.metrics.inHand.WithLabelValues("submit")),
 	}
 }
 
@@ -85,7 +89,7 @@ func (in *intake) clerk(ctx context.Context, from <-chan letter, patience time.D
 				}
 			}
 		case l := <-from:
-			in.handle(ctx, fresh(collect(l, from, admitBatch)), patience)
+			in.handle(ctx, fresh(gather(l, from)), patience)
 		}
 	}
 }
@@ -162,7 +166,7 @@ func (in *intake) reserve(batch []*entry) {
 		if e.lane == nil || e.admission.NotBefore.After(in.clock.now()) {
 			continue
 		}
-		e.reserved = e.lane.reserve()
+		e.reserved = e.lane.reserve(int64(len(e.admission.Rendered)))
 		e.admission.ClaimNow = e.reserved
 	}
 }
@@ -170,12 +174,12 @@ func (in *intake) reserve(batch []*entry) {
 // handOver gives claims to their lanes and wakes the lanes of what was admitted without one.
 func (in *intake) handOver(batch []*entry) {
 	for _, e := range batch {
-		claim := e.verdict.Claim
+		claim, bytes := e.verdict.Claim, int64(len(e.admission.Rendered))
 		switch {
 		case claim != nil && e.lane != nil && e.reserved:
-			e.lane.push(*claim)
+			e.lane.push(*claim, bytes)
 		case e.reserved:
-			e.lane.release()
+			e.lane.release(bytes)
 			fallthrough
 		case e.lane != nil && e.verdict.Kind == intents.Accepted:
 			e.lane.due(in.clock.localTime(e.admission.NotBefore))

@@ -33,7 +33,8 @@ type lane struct {
 
 	senders *semaphore.Weighted
 	direct  chan intents.Claim
-	held    atomic.Int64 // reserved or waiting in direct
+	held    atomic.Int64 // claims reserved or waiting in direct
+	bytes   atomic.Int64 // of what they send
 	behind  atomic.Bool  // something on the agenda may be due and not claimed
 	pace    atomic.Int64 // length of a send, nanoseconds; see clock
 	wake    bell
@@ -48,6 +49,7 @@ type lane struct {
 // Bounds of the room for claims at admission.
 const (
 	maxRoom      = 4096
+	roomBytes    = 16 << 20 // of what is to be sent
 	roomPerSlot  = 128
 	claimsAtOnce = 100
 )
@@ -72,9 +74,9 @@ func (l *lane) clock(took time.Duration) {
 	l.pace.Store(max(int64(took), (l.pace.Load()*7+int64(took))/8))
 }
 
-// reserve asks for room for one claim at admission, and for its turn. A reservation ends with push or release. Where turns are
+// reserve asks for room for one claim of so many bytes at admission, and for its turn. A reservation ends with push or release. Where turns are
 // scarce, what is due comes first: it may be older, or more urgent.
-func (l *lane) reserve() bool {
+func (l *lane) reserve(bytes int64) bool {
 	now := time.Now()
 	if l.policy.Contract.Guarantee != channels.Keyed || l.stopping.Load() || !l.gate.wide(now) {
 		return false
@@ -82,24 +84,32 @@ func (l *lane) reserve() bool {
 	if l.entry.Settings.Rate > 0 && l.behind.Load() {
 		return false
 	}
-	if l.held.Add(1) > l.room() {
-		l.held.Add(-1)
+	if held, occupied := l.held.Add(1), l.bytes.Add(bytes); held > l.room() || occupied > roomBytes {
+		l.vacate(bytes)
 		return false
 	}
 	if n, _ := l.gate.promise(1, now); n == 0 {
-		l.held.Add(-1)
+		l.vacate(bytes)
 		return false
 	}
 	return true
 }
 
-func (l *lane) release() {
+func (l *lane) vacate(bytes int64) {
 	l.held.Add(-1)
+	l.bytes.Add(-bytes)
+}
+
+func (l *lane) release(bytes int64) {
+	l.vacate(bytes)
 	l.gate.withdraw(1)
 }
 
-// push hands over a claim made at admission, for which room was reserved.
-func (l *lane) push(c intents.Claim) { l.direct <- c }
+// push hands over a claim made at admission, for which room for so many bytes was reserved.
+func (l *lane) push(c intents.Claim, bytes int64) {
+	l.bytes.Add(int64(len(c.Rendered)) - bytes)
+	l.direct <- c
+}
 
 // due tells the lane that an intent of its channel is, or will be, due. What is farther away is the scout's.
 func (l *lane) due(at time.Time) {
@@ -119,7 +129,7 @@ func (l *lane) serveDirect(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case c := <-l.direct:
-			l.held.Add(-1)
+			l.vacate(int64(len(c.Rendered)))
 			waiting, stop := context.WithDeadline(ctx, c.Trust.StartBy)
 			err := l.senders.Acquire(waiting, 1)
 			stop()
@@ -138,7 +148,7 @@ func (l *lane) emptyDirect() {
 	for {
 		select {
 		case c := <-l.direct:
-			l.release()
+			l.release(int64(len(c.Rendered)))
 			l.handBack(c, "the dispatcher is leaving")
 		default:
 			return

@@ -37,10 +37,10 @@ func TestClaimWithoutASenderInTimeIsHandedBack(t *testing.T) {
 		}
 		const claims = 10
 		for range claims {
-			if !l.reserve() {
+			if !l.reserve(0) {
 				break
 			}
-			l.push(intents.Claim{ID: uuid.New(), Trust: intents.NewTrust(time.Now(), 12*time.Second, 2*time.Second)})
+			l.push(intents.Claim{ID: uuid.New(), Trust: intents.NewTrust(time.Now(), 12*time.Second, 2*time.Second)}, 0)
 		}
 		pushed := len(l.direct)
 		done := make(chan struct{})

@@ -25,6 +25,17 @@ type letter struct {
 	back      answerer
 }
 
+// weight is what the letter occupies, in bytes.
+func (l *letter) weight() int64 {
+	n := letterBytes + len(l.subject) + len(l.data)
+	for name, values := range l.header {
+		for _, v := range values {
+			n += len(name) + len(v)
+		}
+	}
+	return int64(n)
+}
+
 // answerer is the way back to the sender of a letter. One of its methods is called once.
 type answerer interface {
 	// answer tells the verdict, which is durable.

@@ -28,6 +28,7 @@ type metrics struct {
 	batchSize          *prometheus.HistogramVec
 	admitLag           prometheus.Histogram
 	pending            prometheus.Gauge
+	inHand             *prometheus.GaugeVec
 	published          prometheus.Counter
 	relayErrors        prometheus.Counter
 	relayLag           prometheus.Gauge
@@ -60,6 +61,7 @@ func newMetrics(reg prometheus.Registerer, registry *channels.Registry, ready fu
 			Help: "From the broker's time of a request to its admission.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 10),
 		}),
 		pending:  gauge("intake_pending", "Requests on the broker that are not admitted yet."),
+		inHand:   gauges("intake_bytes", "Bytes of requests taken in and not answered yet.", "by"),
 		relayLag: gauge("relay_lag_rows", "Rows of the outbox seen in the last look; grows while events cannot be published."),
 		known:    map[string]bool{},
 	}
@@ -72,7 +74,7 @@ func newMetrics(reg prometheus.Registerer, registry *channels.Registry, ready fu
 	readiness := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "onebell", Name: "ready", Help: "1 when the dispatcher is ready."}, ready)
 	if reg != nil {
 		reg.MustRegister(m.verdicts, m.attempts, m.attemptSeconds, m.settlements, m.possibleDuplicates, m.fenced, m.takeovers,
-			m.inFlight, m.breakerOpen, m.paused, m.naks, m.quarantined, m.restarts, m.storeErrors, m.batchSize, m.admitLag, m.pending,
+			m.inFlight, m.breakerOpen, m.paused, m.naks, m.quarantined, m.restarts, m.storeErrors, m.batchSize, m.admitLag, m.pending, m.inHand,
 			m.published, m.relayErrors, m.relayLag, readiness)
 	}
 	return m

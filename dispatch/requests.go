@@ -63,9 +63,13 @@ func (in *intake) submit(msg *nats.Msg) {
 		l.back.postpone()
 		return
 	}
+	if !in.submitRoom.tryEnter(&l) { // so many wait that this one would not be answered in time
+		l.back.postpone()
+		return
+	}
 	select {
 	case in.submits <- l:
-	default: // so many wait that this one would not be answered in time
+	default:
 		l.back.postpone()
 	}
 }

@@ -98,6 +98,7 @@ func (l *lane) tell(what string, write func(context.Context) error) {
 // settle proposes what the outcome makes of the intent.
 func (l *lane) settle(c intents.Claim, o channels.Outcome, took time.Duration) {
 	t := intents.Next(l.policy, c, o, c.Now(time.Now()), rand.Float64())
+	c.Rendered = nil // what was sent is not needed to settle it
 	l.settler.put(finding{lane: l, claim: c, known: o, tried: true, settlement: intents.Settlement{
 		ID: c.ID, Generation: c.Generation, Owner: l.owner, Transition: t, Outcome: o, Took: took,
 	}})
@@ -109,6 +110,7 @@ func (l *lane) handBack(c intents.Claim, reason string) { l.settleUnsent(c, inte
 // settleUnsent settles a claim whose effect was not begun. Should the claim be gone by then, that nothing was sent is
 // evidence for whoever took it over.
 func (l *lane) settleUnsent(c intents.Claim, t intents.Transition) {
+	c.Rendered = nil
 	l.settler.put(finding{
 		lane: l, claim: c, known: channels.OutcomeNotSent(channels.PhaseNone, t.Code(), "the effect was not begun"),
 		settlement: intents.Settlement{ID: c.ID, Generation: c.Generation, Owner: l.owner, Transition: t, NoAttempt: true},
