@@ -144,9 +144,14 @@ func open(batch []*entry) []*entry {
 }
 
 // judgeLate refuses what would come too late, unless it repeats a request that was admitted in time: that one is answered as a duplicate.
+// A database that does not answer for one is not asked for the next: all of them come again.
 func (in *intake) judgeLate(ctx context.Context, batch []*entry, patience time.Duration) {
+	var away error
 	for _, e := range open(batch) {
 		if !e.late {
+			continue
+		}
+		if e.err = away; away != nil {
 			continue
 		}
 		found := false
@@ -154,7 +159,7 @@ func (in *intake) judgeLate(ctx context.Context, batch []*entry, patience time.D
 			_, found, err = in.store.FindByIdentity(call, e.admission.Identity)
 			return err
 		})
-		if e.err == nil && !found {
+		if away = e.err; away == nil && !found {
 			e.refusal = in.refusalOf(e, errExpired)
 		}
 	}
