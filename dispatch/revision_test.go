@@ -80,17 +80,18 @@ func TestExpiry(t *testing.T) {
 	r := newRig(t)
 	c := on(keyed)
 	r.dispatcher(c.as("hooks"))
-	soon := time.Now().Add(1500 * time.Millisecond).Format(time.RFC3339Nano)
-	inTime := ask("note:1").with("expires_at", soon)
-	if reply := r.submit("shop", "hooks", inTime); reply.Verdict != wire.Accepted {
+	later, past := time.Now().Add(time.Hour).Format(time.RFC3339), time.Now().Add(-time.Second).Format(time.RFC3339)
+	if reply := r.submit("shop", "hooks", ask("note:1").with("expires_at", later)); reply.Verdict != wire.Accepted {
 		t.Fatalf("%+v", reply)
 	}
-	r.submit("shop", "hooks", ask("note:2").with("not_before", time.Now().Add(time.Hour).Format(time.RFC3339)).with("expires_at", soon))
+	r.reaches(identity("shop", "hooks", "note:1"), intents.Succeeded)
+	r.submit("shop", "hooks", ask("note:2").with("not_before", later).with("expires_at", later))
+	r.expire()
 	r.reaches(identity("shop", "hooks", "note:2"), intents.Expired)
-	if reply := r.submit("shop", "hooks", inTime); reply.Verdict != wire.Duplicate || reply.State != string(intents.Succeeded) {
+	if reply := r.submit("shop", "hooks", ask("note:1").with("expires_at", past)); reply.Verdict != wire.Duplicate || reply.State != string(intents.Succeeded) {
 		t.Errorf("the repeat of a request that was admitted in time: %+v", reply)
 	}
-	if reply := r.submit("shop", "hooks", ask("note:3").with("expires_at", soon)); reply.Verdict != wire.Refused || reply.Code != wire.CodeExpired {
+	if reply := r.submit("shop", "hooks", ask("note:3").with("expires_at", past)); reply.Verdict != wire.Refused || reply.Code != wire.CodeExpired {
 		t.Errorf("a request that comes too late: %+v", reply)
 	}
 	if sends := c.all(); len(sends) != 1 || sends[0].ExpiresAt.IsZero() {
