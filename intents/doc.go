@@ -30,6 +30,7 @@
 //	          ├─→ UNKNOWN     in doubt, and expired or superseded
 //	          └─→ SUCCEEDED   in doubt, and evidence: accepted
 //	SENDING   ┬─→ SUCCEEDED   accepted
+//	          │               evidence: accepted
 //	          ├─→ REJECTED    refused
 //	          ├─→ PENDING     not sent, throttled, handed back: back-off
 //	          │               unknown or lease over, where a repeat is harmless: same keys, same bytes
@@ -58,7 +59,7 @@
 //     the lease does;
 //   - must not write a state: its settlement names a generation that is gone, and is answered as Fenced;
 //   - must not be believed to have done nothing: its outcome is recorded as evidence, and settles an UNKNOWN intent if it is definite
-//     (see Testimony).
+//     (see Testimony). Between takeover and its settlement an intent is SENDING, but nobody sends: evidence takes it for UNKNOWN.
 //
 // What remains: a worker that is paused between its last look at the clock and its write, or a request that is delayed in the network,
 // can still reach the provider late. No provider checks generations.

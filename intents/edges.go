@@ -20,7 +20,7 @@ func Edges() []Edge {
 		{Pending, UnknownState, "in doubt, and expired or superseded"},
 		{Pending, Succeeded, "in doubt, and evidence: accepted"},
 
-		{Sending, Succeeded, "accepted"},
+		{Sending, Succeeded, "accepted; evidence: accepted"},
 		{Sending, Rejected, "refused"},
 		{Sending, Pending, "not sent, throttled, handed back: back-off; unknown or lease over, where a repeat is harmless: same keys, same bytes"},
 		{Sending, UnknownState, "unknown or lease over, where a repeat could be seen; any end in doubt but accepted"},

@@ -4,8 +4,9 @@ import "github.com/onebell/onebell/channels"
 
 // Testimony decides what evidence about an effect does to an intent; ok is false when it only stands on record.
 //
-//   - accepted settles an intent that is UNKNOWN, or PENDING in doubt: the effect is there, nothing more is to be sent.
+//   - accepted settles an intent that is UNKNOWN (a takeover that is not settled yet counts as such), or PENDING in doubt: the effect is there, nothing more is to be sent.
 //   - "provably not sent" and "refused" settle only an UNKNOWN intent, and only when they speak of its sole attempt in doubt.
+//     While a sender is at it, accepted is kept: what would end as PENDING or UNKNOWN then ends as SUCCEEDED.
 //   - a settled intent is never changed.
 //
 // soleDoubt says that the evidence speaks of the claim that made the intent UNKNOWN and that no earlier attempt is in doubt.

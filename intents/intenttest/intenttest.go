@@ -64,6 +64,8 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 		"Settle/AgainIsRecognised":                settleAgain,
 		"Settle/UnfinishedBatchIsKept":            unfinishedBatch,
 		"Witness/Testimony":                       testimony,
+		"Witness/DuringTheTakeover":               testimonyDuringTakeover,
+		"Witness/DuringTheResend":                 testimonyDuringResend,
 		"Sweep/ExpiredOrInDoubt":                  sweepTimes,
 		"Cancel/OnlyWhatWaits":                    cancelWaiting,
 		"Pause/GrowsAndEnds":                      pauseGrows,

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/onebell/onebell/channels"
 	"github.com/onebell/onebell/dedup"
 	"github.com/onebell/onebell/intents"
 )
@@ -34,6 +35,7 @@ type Modelled struct {
 	Expires    time.Duration // 0: never
 	Doubt      bool
 	Superseded bool
+	Accepted   bool // evidence says so, and came while it was sent again
 	TakenOver  bool // the claim is a takeover's: it will only be settled
 
 	Attempts, Takeovers, Duplicates int
@@ -137,6 +139,12 @@ func (m *Model) Settle(i *Modelled, s intents.Settlement) (fenced bool) {
 		return true
 	}
 	t := s.Transition
+	if i.Accepted && (t.To() == intents.Pending || t.To() == intents.UnknownState) {
+		t = intents.Succeed(channels.Outcome{})
+		if !s.Transition.Counted() {
+			i.Attempts-- // below
+		}
+	}
 	i.Doubt = t.To() != intents.Succeeded && (i.Doubt || t.Doubt())
 	if t.Counted() {
 		i.Attempts++
@@ -190,8 +198,13 @@ func (m *Model) Witness(i *Modelled, s intents.Settlement) (fenced bool) {
 		return true
 	}
 	i.Heard = append(i.Heard, s.Generation)
-	to, ok := intents.Testimony(i.State, i.Doubt, i.Generation == s.Generation+1 && i.Duplicates == 0, s.Outcome)
+	state := i.State
+	if state == intents.Sending && i.TakenOver {
+		state = intents.UnknownState
+	}
+	to, ok := intents.Testimony(state, i.Doubt, i.Generation == s.Generation+1 && i.Duplicates == 0 && !i.Accepted, s.Outcome)
 	if !ok {
+		i.Accepted = i.Accepted || s.Outcome.Result() == channels.Accepted && !i.State.Terminal()
 		return true
 	}
 	i.Doubt = false

@@ -202,7 +202,7 @@ func (m *machine) settle(t *rapid.T) {
 // open says that nothing was written for the claim by its owner.
 func (m *machine) open(h held) bool {
 	n := one[int](m.b, `select (select count(*) from attempts where intent_id = $1 and generation = $2 and state <> 'sending')
-		+ (select count(*) from changes where intent_id = $1 and generation = $2 and from_state = 'sending' and to_state <> 'sending')`,
+		+ (select count(*) from changes where intent_id = $1 and generation = $2 and from_state = 'sending' and to_state <> 'sending' and cause <> 'evidence')`,
 		h.claim.ID, h.claim.Generation)
 	return n == 0
 }

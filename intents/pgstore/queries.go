@@ -50,8 +50,10 @@ var (
 	findByIdentitySQL string
 	//go:embed queries/witness_lock.sql
 	witnessLockSQL string
-	//go:embed queries/evidence_known.sql
-	evidenceKnownSQL string
+	//go:embed queries/witness_known.sql
+	witnessKnownSQL string
+	//go:embed queries/witness_accepted.sql
+	witnessAcceptedSQL string
 	//go:embed queries/evidence.sql
 	evidenceSQL string
 	//go:embed queries/settle_by_evidence.sql

@@ -198,6 +198,42 @@ func TestSettleWaitsForSupersession(t *testing.T) {
 	}
 }
 
+// A settlement waits for the witness, whose evidence is not in its snapshot: it reads in the row that the effect is there.
+func TestSettleWaitsForTheWitness(t *testing.T) {
+	for name, settle := range map[string]func(intents.Claim, string) intents.Settlement{"parked": parked, "resent": resent} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.admit(ask("w:1", 0))
+			c := b.claimOne(me)
+			b.pass(intenttest.Lease)
+			b.settle(leaseOver(b.takeOver(them)[0], them, false))
+			again := b.claimOne(them)
+			end := b.hold(`select from intents for update`)
+			witnessed, settled := make(chan error), make(chan []intents.Settled)
+			go func() {
+				_, err := b.Witness(b.ctx, succeeded(c, me))
+				witnessed <- err
+			}()
+			b.waiting(1)
+			go func() {
+				out, err := b.Settle(b.ctx, []intents.Settlement{settle(again, them)}, nil)
+				if err != nil {
+					t.Error(err)
+				}
+				settled <- out
+			}()
+			b.waiting(2)
+			end("commit")
+			if err := <-witnessed; err != nil {
+				t.Fatal(err)
+			}
+			if out := (<-settled)[0]; out.State != intents.Succeeded || out.Fenced {
+				t.Errorf("%+v", out)
+			}
+		})
+	}
+}
+
 // A claim that had to wait has an old snapshot: the agenda in it says that an intent is due which has been tried meanwhile, and
 // which backs off.
 func TestClaimDoesNotTrustAnOldAgenda(t *testing.T) {

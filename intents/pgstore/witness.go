@@ -24,32 +24,28 @@ func (s *Store) Witness(ctx context.Context, settlement intents.Settlement) (set
 }
 
 func witness(ctx context.Context, tx pgx.Tx, st intents.Settlement) (intents.Settled, error) {
-	var present present
-	err := tx.QueryRow(ctx, witnessLockSQL, st.ID, st.Generation, st.Owner).Scan(&present.state, &present.generation, &present.doubt,
-		&present.duplicates, &present.superseded, &present.tookOver)
-	if errors.Is(err, pgx.ErrNoRows) {
+	p, before, err := lookAt(ctx, tx, st)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
 		return intents.Settled{ID: st.ID, Fenced: true, Missing: true}, nil
-	}
-	if err != nil {
+	case err != nil:
 		return intents.Settled{}, err
+	case before != nil:
+		return intents.Settled{ID: st.ID, State: p.state, Fenced: !*before}, nil
 	}
-	var before bool
-	switch err := tx.QueryRow(ctx, evidenceKnownSQL, st.ID, st.Generation).Scan(&before); {
-	case err == nil:
-		return intents.Settled{ID: st.ID, State: present.state, Fenced: !before}, nil
-	case !errors.Is(err, pgx.ErrNoRows):
-		return intents.Settled{}, err
-	}
-	to, settles := present.testimony(st)
+	to, settles := p.testimony(st)
 	o := st.Outcome
 	if _, err := tx.Exec(ctx, evidenceSQL, st.ID, lateFinisher, st.Generation, o.Result().String(), clean(o.Code()), clean(o.Message()),
 		clean(o.ProviderID()), settles); err != nil {
 		return intents.Settled{}, err
 	}
-	if !settles {
-		return intents.Settled{ID: st.ID, State: present.state, Fenced: true}, nil
+	if settles {
+		return intents.Settled{ID: st.ID, State: to}, p.settle(ctx, tx, st, to)
 	}
-	return intents.Settled{ID: st.ID, State: to}, present.settle(ctx, tx, st, to)
+	if o.Result() == channels.Accepted && !p.state.Terminal() {
+		_, err = tx.Exec(ctx, witnessAcceptedSQL, st.ID, p.generation, string(p.state), clean(o.ProviderID()))
+	}
+	return intents.Settled{ID: st.ID, State: p.state, Fenced: true}, err
 }
 
 // present is how the intent stands, its row locked.
@@ -59,14 +55,30 @@ type present struct {
 	doubt      bool
 	duplicates int
 	superseded bool
+	accepted   bool // as evidence said before
 	tookOver   bool // the claim that the evidence speaks of was taken over
+	unsent     bool // SENDING by a takeover, which sends nothing
+}
+
+// lookAt locks an intent and returns how it stands; before says what became of the same evidence when it was heard already.
+func lookAt(ctx context.Context, tx pgx.Tx, st intents.Settlement) (p present, before *bool, err error) {
+	err = tx.QueryRow(ctx, witnessLockSQL, st.ID).Scan(&p.state, &p.generation, &p.doubt, &p.duplicates, &p.superseded, &p.accepted)
+	if err != nil {
+		return p, nil, err
+	}
+	err = tx.QueryRow(ctx, witnessKnownSQL, st.ID, st.Generation, st.Owner).Scan(&p.tookOver, &p.unsent, &before)
+	return p, before, err
 }
 
 // testimony decides what the evidence does. What it says is the whole truth only if the claim that was taken over is the last one
-// that can have sent anything, and no earlier one is in doubt.
+// that can have sent anything, and no earlier one is in doubt. A takeover that is not settled yet is as good as UNKNOWN.
 func (p present) testimony(st intents.Settlement) (to intents.State, settles bool) {
-	sole := p.tookOver && p.generation == st.Generation+1 && p.duplicates == 0
-	to, settles = intents.Testimony(p.state, p.doubt, sole, st.Outcome)
+	state := p.state
+	if p.unsent {
+		state = intents.UnknownState
+	}
+	sole := p.tookOver && p.generation == st.Generation+1 && p.duplicates == 0 && !p.accepted
+	to, settles = intents.Testimony(state, p.doubt, sole, st.Outcome)
 	if settles && to == intents.Pending && p.superseded {
 		to = intents.SupersededState
 	}

@@ -65,6 +65,7 @@ create table intents (
     first_used_at       timestamptz,
     key_scope           text not null,
     doubt               boolean not null default false,
+    accepted            boolean not null default false, -- evidence says so, which came while a sender was at it
     attempts            int not null default 0,
     takeovers           int not null default 0,
     possible_duplicates int not null default 0,

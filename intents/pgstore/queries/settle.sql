@@ -1,6 +1,7 @@
 -- settle: writes the outcome of claims, each only where generation and owner still hold the intent in SENDING; what is left out
 -- of the answer is looked into by settled_before.sql. An intent that a newer revision superseded meanwhile does not go back to
--- PENDING: it ends, or waits as UNKNOWN when in doubt. The attempt goes on record in the same breath, and so does the event.
+-- PENDING: it ends, or waits as UNKNOWN when in doubt. One that was accepted, as evidence said meanwhile, is not sent again and is not
+-- unknown: that stands in the row itself, where an update that waited for the witness sees it. The attempt goes on record in the same breath, and so does the event.
 -- The array beside the join leads the planner to the primary key.
 with asked as materialized (
     select s.id, s.generation, s.owner, s.to_state, s.delay, s.counted, s.doubt, s.duplicate, s.code, s.message, s.provider_id, s.dead_recipient,
@@ -11,16 +12,19 @@ with asked as materialized (
                tried, result, phase, result_code, result_message, result_provider_id, took, n)
 ), settled as (
     update intents i
-       set state = case when s.to_state <> 'pending' or i.superseded_by is null then s.to_state
+       set state = case when i.accepted and s.to_state in ('pending', 'unknown') then 'succeeded'
+                        when s.to_state <> 'pending' or i.superseded_by is null then s.to_state
                         when i.doubt or s.doubt then 'unknown' else 'superseded' end,
-           code = case when s.to_state <> 'pending' or i.superseded_by is null then s.code
+           code = case when i.accepted and s.to_state in ('pending', 'unknown') then 'evidence'
+                       when s.to_state <> 'pending' or i.superseded_by is null then s.code
                        when i.doubt or s.doubt then 'superseded-in-doubt' else 'superseded' end,
-           message = case when s.to_state <> 'pending' or i.superseded_by is null then s.message
+           message = case when i.accepted and s.to_state in ('pending', 'unknown') then 'an attempt was accepted, as evidence says that came during the next one'
+                          when s.to_state <> 'pending' or i.superseded_by is null then s.message
                           when i.doubt or s.doubt then 'an attempt may have been accepted; a newer revision was admitted, so it is not sent again'
                           else 'a newer revision was admitted' end,
-           possible_duplicates = i.possible_duplicates + (s.duplicate and i.superseded_by is null)::int,
+           possible_duplicates = i.possible_duplicates + (s.duplicate and i.superseded_by is null and not i.accepted)::int,
            attempts = i.attempts + s.counted::int,
-           doubt = s.to_state <> 'succeeded' and (i.doubt or s.doubt),
+           doubt = s.to_state <> 'succeeded' and not (i.accepted and s.to_state in ('pending', 'unknown')) and (i.doubt or s.doubt),
            provider_id = case when s.provider_id = '' then i.provider_id else s.provider_id end,
            dead_recipient = i.dead_recipient or s.dead_recipient,
            owner = '', lease_until = null, updated_at = now()
