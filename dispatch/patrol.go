@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/onebell/onebell/intents"
 )
 
@@ -28,9 +30,17 @@ type patrol struct {
 	metrics *metrics
 	log     *slog.Logger
 	report  func(call string, err error)
+	taken   map[takenClaim]time.Time // handed to the settler, and when
+}
+
+// takenClaim names a claim that was taken over.
+type takenClaim struct {
+	intent     uuid.UUID
+	generation int32
 }
 
 func (p *patrol) run(ctx context.Context) {
+	p.taken = map[takenClaim]time.Time{}
 	for round := 0; pause(ctx, jittered(patrolEvery), nil); round++ {
 		p.takeOver(ctx)
 		if round%2 == 0 {
@@ -44,18 +54,38 @@ func (p *patrol) run(ctx context.Context) {
 
 // takeOver claims what a vanished owner left in SENDING and settles it as nobody-knows.
 func (p *patrol) takeOver(ctx context.Context) {
-	for n := takeoverBatch; n >= takeoverBatch && ctx.Err() == nil; {
+	for more := true; more && ctx.Err() == nil; {
 		call, cancel := context.WithTimeout(p.writes, storeTimeout) // what was begun is finished: nobody else hears of it
 		before := time.Now()
 		claims, err := p.store.TakeOver(call, p.names, p.owner, takeoverLease, takeoverBatch)
 		cancel()
 		p.report("takeover", err)
+		claims = p.unheard(claims, before)
 		for _, c := range claims {
 			c.Trust = intents.NewTrust(before, takeoverLease, 0)
 			p.settleTaken(c)
 		}
-		n = len(claims)
+		more = len(claims) >= takeoverBatch
 	}
+}
+
+// unheard leaves out what was handed to the settler before: the store returns it until it is settled, because an answer of the
+// store's can be lost.
+func (p *patrol) unheard(claims []intents.Claim, now time.Time) []intents.Claim {
+	for c, at := range p.taken {
+		if now.Sub(at) > takeoverLease {
+			delete(p.taken, c) // by now it is a claim of another generation, or settled
+		}
+	}
+	var fresh []intents.Claim
+	for _, c := range claims {
+		name := takenClaim{c.ID, c.Generation}
+		if _, known := p.taken[name]; !known {
+			p.taken[name] = now
+			fresh = append(fresh, c)
+		}
+	}
+	return fresh
 }
 
 func (p *patrol) settleTaken(c intents.Claim) {

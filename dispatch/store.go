@@ -52,7 +52,8 @@ type Patrol interface {
 	// DueChannels returns the channels that have something due, paused ones excluded.
 	DueChannels(ctx context.Context) ([]string, error)
 	// TakeOver re-claims intents of the named channels whose lease ran out, for owner, with a new generation and lease, and records
-	// the old claim's attempt as unknown. It is one conditional update; what it returns is to be settled by AfterLease's transition.
+	// the old claim's attempt as unknown. It is one conditional update; what it returns is to be settled by AfterLease's transition, so
+	// it holds neither recipient nor bytes. Besides up to n new claims it returns up to n that owner took over before and has not settled.
 	TakeOver(ctx context.Context, channels []string, owner string, lease time.Duration, n int) ([]intents.Claim, error)
 	// Sweep ends due intents whose time is over: expired ones become EXPIRED, or UNKNOWN when in doubt.
 	Sweep(ctx context.Context, n int) (int, error)
