@@ -34,9 +34,10 @@ type gate struct {
 	promised int // sends that were promised a turn and have not had it
 
 	mu          sync.Mutex
-	pausedAt    time.Time // local; when this process found the reason of a pause
+	untold      int       // changes found here that are not on record yet
+	toldAt      time.Time // local; when the last one was
 	pausedUntil time.Time // local; zero: not paused
-	trial       bool      // a pause ran out and nothing was accepted since: one send at a time
+	trial       bool      // a pause ran out and no answer has shown since that it was mended: one send at a time
 	trying      bool      // that one is under way
 }
 
@@ -159,7 +160,8 @@ func (g *gate) enter(now time.Time) (*pass, error) {
 	return &pass{gate: g, done: done, trial: g.trial}, nil
 }
 
-// leave reports the send's outcome. It returns true when this was the trial that shows that the channel was mended.
+// leave reports the send's outcome. It returns true when this was the trial that shows that the channel was mended; the caller puts
+// that on record and says told.
 func (p *pass) leave(o channels.Outcome) (mended bool) {
 	p.done(sickness(o))
 	if !p.trial {
@@ -169,10 +171,13 @@ func (p *pass) leave(o channels.Outcome) (mended bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.trying = false
-	if o.Result() != channels.Accepted {
+	switch o.Result() {
+	case channels.Accepted, channels.Refused, channels.Throttled: // the provider knows who asks
+	default:
 		return false
 	}
 	g.trial, g.pausedUntil = false, time.Time{}
+	g.untold++
 	return true
 }
 
@@ -190,23 +195,32 @@ func sickness(o channels.Outcome) error {
 	return nil
 }
 
-// pause closes the gate for a while; false if it was closed already.
+// pause closes the gate for a while; false if it was closed already. The caller puts it on record and says told.
 func (g *gate) pause(now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if now.Before(g.pausedUntil) {
 		return false
 	}
-	g.pausedAt, g.pausedUntil, g.trial = now, now.Add(pauseBase), true
+	g.pausedUntil, g.trial = now.Add(pauseBase), true
+	g.untold++
 	return true
 }
 
-// heed takes over what all dispatchers know, as read at that instant: until is local, zero when no pause is on record. A pause
-// found here meanwhile stands. It returns true when a pause ended.
+// told says that a change found here is on record, or will never be.
+func (g *gate) told(now time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.untold--
+	g.toldAt = now
+}
+
+// heed takes over what all dispatchers know, as read at that instant: until is local, zero when no pause is on record. What was
+// found here stands until it is on record and a later reading shows that. It returns true when a pause ended.
 func (g *gate) heed(until, read time.Time) (reopened bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.pausedAt.Before(read) {
+	if g.untold > 0 || !g.toldAt.Before(read) {
 		return false
 	}
 	was := read.Before(g.pausedUntil)

@@ -107,10 +107,13 @@ func TestGatePauseTrialAndMending(t *testing.T) {
 		if _, err := g.enter(time.Now()); err == nil {
 			t.Fatal("two sends on trial at once")
 		}
-		if p.leave(refused) {
-			t.Fatal("a refusal does not show that the channel was mended")
+		p.leave(badKey)
+		for _, o := range []channels.Outcome{unknown, notSent, panicked, badKey} {
+			if through(t, g, o) {
+				t.Fatalf("%s does not show that the channel was mended", o.Result())
+			}
 		}
-		if !through(t, g, ok) {
+		if n, _ := look(g, 10, time.Now()); n != 1 || !through(t, g, ok) {
 			t.Fatal("an accepted send on trial ends the trial")
 		}
 		if n, _ := look(g, 10, time.Now()); n != 10 || through(t, g, ok) {
@@ -135,6 +138,22 @@ func TestGateHeedsWhatOthersFound(t *testing.T) {
 		g.heed(time.Time{}, read)
 		if n, _ := look(g, 10, time.Now()); n != 0 {
 			t.Fatal("a reading from before the own pause undid it")
+		}
+		time.Sleep(time.Millisecond)
+		g.heed(time.Time{}, time.Now())
+		if n, _ := look(g, 10, time.Now()); n != 0 {
+			t.Fatal("a reading from before the own pause was on record undid it")
+		}
+		read = time.Now()
+		time.Sleep(time.Millisecond)
+		g.told(time.Now())
+		g.heed(time.Time{}, read)
+		if n, _ := look(g, 10, time.Now()); n != 0 {
+			t.Fatal("a reading that was begun before the own pause was on record undid it")
+		}
+		time.Sleep(time.Millisecond)
+		if !g.heed(time.Time{}, time.Now()) {
+			t.Fatal("a later reading says that somebody ended it")
 		}
 	})
 }
@@ -188,4 +207,22 @@ func TestGatePromisesNoTurnTwice(t *testing.T) {
 			t.Fatalf("%d promised when all have had their turns, want 3", n)
 		}
 	})
+}
+
+func TestGateIsMendedByAnAnswerThatKnowsWhoAsks(t *testing.T) {
+	for _, o := range []channels.Outcome{ok, refused, channels.OutcomeThrottled(time.Second, "429", "")} {
+		synctest.Test(t, func(t *testing.T) {
+			g := testGate(channels.Settings{})
+			g.pause(time.Now())
+			g.told(time.Now())
+			time.Sleep(pauseBase)
+			if !through(t, g, o) {
+				t.Fatalf("%s on trial: the credentials work", o.Result())
+			}
+			g.heed(time.Now(), time.Now())
+			if n, _ := look(g, 10, time.Now()); n != 10 {
+				t.Fatalf("%s: %d may begin after a reading from before it was on record, want 10", o.Result(), n)
+			}
+		})
+	}
 }

@@ -75,15 +75,21 @@ func (l *lane) heed(pass *pass, c intents.Claim, o channels.Outcome, took time.D
 	if pass.leave(o) {
 		l.log.Info("the channel works again", "channel", l.entry.Name)
 		l.wake.ring()
-		go l.tell("resume", func(ctx context.Context) error { return l.store.Resume(ctx, l.entry.Name) })
+		go l.share("resume", func(ctx context.Context) error { return l.store.Resume(ctx, l.entry.Name) })
 	}
 	if o.Result() == channels.Misconfigured && l.gate.pause(time.Now()) {
 		l.metrics.paused.WithLabelValues(l.entry.Name).Set(1)
 		l.log.Error("the channel is misconfigured and is paused", "channel", l.entry.Name, "intent", c.ID, "code", o.Code())
-		go l.tell("pause", func(ctx context.Context) error {
+		go l.share("pause", func(ctx context.Context) error {
 			return l.store.Pause(ctx, l.entry.Name, l.policy.Contract.KeyScope, o.Code(), o.Message(), pauseBase, pauseLimit)
 		})
 	}
+}
+
+// share tells everybody what the gate found.
+func (l *lane) share(what string, write func(context.Context) error) {
+	l.tell(what, write)
+	l.gate.told(time.Now())
 }
 
 // tell writes something about the channel, trying for a while.
