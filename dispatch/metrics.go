@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -62,7 +63,7 @@ func newMetrics(reg prometheus.Registerer, registry *channels.Registry, ready fu
 		}),
 		pending:  gauge("intake_pending", "Requests on the broker that are not admitted yet."),
 		inHand:   gauges("intake_bytes", "Bytes of requests taken in and not answered yet.", "by"),
-		relayLag: gauge("relay_lag_rows", "Rows of the outbox seen in the last look; grows while events cannot be published."),
+		relayLag: gauge("relay_lag_rows", fmt.Sprintf("Rows of the outbox seen in the last look, %d at most: where it stays there, more events wait.", relayRows)),
 		known:    map[string]bool{},
 	}
 	for _, e := range registry.All() {
