@@ -8,6 +8,8 @@ import (
 
 // Times that Drain gives its later steps, on top of the grace period of sends.
 const (
+	lastClaim = 2 * time.Second  // for a call that claims, after claiming ended
+	endClaims = 5 * time.Second  // for two of those, one after the other
 	cutSends  = 3 * time.Second  // for a send to end after it was told to
 	lastWrite = 10 * time.Second // for settlements
 	lastRelay = 5 * time.Second  // for events
@@ -29,7 +31,7 @@ func (d *Dispatcher) Drain(ctx context.Context) error {
 	clean := leave(ctx, &d.intaking.wg)
 	d.claiming.stop()
 	d.log.Debug("intake ended, nothing more is claimed")
-	clean = leave(ctx, &d.claiming.wg) && clean
+	clean = d.endClaims(ctx) && clean
 	for _, l := range d.lanes {
 		l.emptyDirect()
 	}
@@ -40,6 +42,13 @@ func (d *Dispatcher) Drain(ctx context.Context) error {
 	}
 	d.log.Info("dispatcher left")
 	return nil
+}
+
+// endClaims waits for claims that are being made. A database that hangs must not use up the time that the sends have.
+func (d *Dispatcher) endClaims(ctx context.Context) (clean bool) {
+	last, cancel := context.WithTimeout(ctx, endClaims)
+	defer cancel()
+	return leave(last, &d.claiming.wg)
 }
 
 // finishSends waits for running sends, and cuts them off when the grace period ends.
