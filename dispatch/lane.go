@@ -38,6 +38,7 @@ type lane struct {
 	behind  atomic.Bool  // something on the agenda may be due and not claimed
 	pace    atomic.Int64 // length of a send, nanoseconds; see clock
 	wake    bell
+	wish    uuid.UUID // token of the last claim call while it is unanswered; serveAgenda's alone
 	alarm   alarm
 	running sync.WaitGroup // attempts
 
@@ -156,19 +157,24 @@ func (l *lane) emptyDirect() {
 	}
 }
 
-// serveAgenda claims what is due whenever it is told that something may be.
+// serveAgenda claims what is due whenever it is told that something may be. A wish that is still open when ctx ends is asked about
+// once more, so that what it got can be handed back.
 func (l *lane) serveAgenda(ctx context.Context) {
+	sick := pace{short: 50 * time.Millisecond, long: 2 * time.Second}
 	for wait := time.Hour; pause(ctx, wait, l.wake); {
 		l.behind.Store(true)
 		for more := true; more; {
-			more, wait = l.claimDue(ctx)
+			more, wait = l.claimDue(ctx, &sick)
 		}
+	}
+	if l.wish != uuid.Nil {
+		_, _ = l.claim(ctx, 0) // without an answer the leases end it
 	}
 }
 
 // claimDue claims for the senders that are free, waiting for the first. It returns true if there may be more now, else when to
 // look again.
-func (l *lane) claimDue(ctx context.Context) (more bool, wait time.Duration) {
+func (l *lane) claimDue(ctx context.Context, sick *pace) (more bool, wait time.Duration) {
 	if l.senders.Acquire(ctx, 1) != nil {
 		return false, 0
 	}
@@ -177,7 +183,7 @@ func (l *lane) claimDue(ctx context.Context) (more bool, wait time.Duration) {
 		n++
 	}
 	want, again := l.gate.promise(n, time.Now())
-	if want == 0 {
+	if want == 0 && l.wish == uuid.Nil {
 		l.senders.Release(int64(n))
 		return false, again
 	}
@@ -187,37 +193,45 @@ func (l *lane) claimDue(ctx context.Context) (more bool, wait time.Duration) {
 	for _, c := range claims {
 		l.begin(ctx, c)
 	}
-	more = err == nil && len(claims) == want
-	l.behind.Store(more || err != nil)
-	return more, time.Hour
+	if err != nil {
+		return false, sick.next(false)
+	}
+	sick.now = 0
+	if len(claims) == want {
+		return want > 0, again
+	}
+	l.behind.Store(false)
+	return false, time.Hour
 }
 
-// claim asks until it is answered, with one token, so that a claim whose COMMIT was lost is recognised. The trust counts from
-// before the first call, whichever call it was that claimed. A call that was begun is finished also when ctx ends: a claim that
-// nobody heard of would stand until its lease is over.
+// claim asks for n claims. A wish stays open until it is answered, however long that takes: its token recognises a claim whose COMMIT
+// was lost, which nobody else knows to be unused. What an earlier call got is held from the last call on, for which the trust
+// counts; what it got beyond n is handed back.
+//
+// A call that was begun is finished also when ctx ends, for a short while: what nobody hears of stands until its lease is over.
 func (l *lane) claim(ctx context.Context, n int) ([]intents.Claim, error) {
-	before := time.Now()
-	request := intents.ClaimRequest{
-		Channel: l.entry.Name, KeyScope: l.policy.Contract.KeyScope, Owner: l.owner,
-		Lease: l.lease, N: n, Token: uuid.New(),
+	if l.wish == uuid.Nil {
+		l.wish = uuid.New()
 	}
-	waiting, stopWaiting := context.WithDeadline(ctx, before.Add(l.lease/2))
-	defer stopWaiting()
-	call, cancel := context.WithDeadline(l.writes, before.Add(l.lease/2))
+	before := time.Now()
+	call, cancel := context.WithTimeout(l.writes, min(l.lease/2, storeTimeout))
 	defer cancel()
-	var claims []intents.Claim
-	err := insist(waiting, func() (err error) {
-		claims, err = l.store.Claim(call, request)
-		l.report("claim", err)
-		return err
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(lastClaim, cancel) })()
+	claims, err := l.store.Claim(call, intents.ClaimRequest{
+		Channel: l.entry.Name, KeyScope: l.policy.Contract.KeyScope, Owner: l.owner, Lease: l.lease, N: max(n, 1), Token: l.wish,
 	})
+	l.report("claim", err)
 	if err != nil {
 		return nil, err
 	}
+	l.wish = uuid.Nil
 	for i := range claims {
 		claims[i].Trust = intents.NewTrust(before, l.lease, l.policy.Contract.AttemptTimeout)
 	}
-	return claims, nil
+	for _, c := range claims[min(n, len(claims)):] {
+		l.handBack(c, "it was claimed unheard, and there is no sender for it now")
+	}
+	return claims[:min(n, len(claims))], nil
 }
 
 // begin runs an attempt on a sender that the caller acquired, and a turn that it was promised.

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"testing"
 	"testing/synctest"
@@ -80,4 +81,92 @@ func TestRoomShrinksAtOnceWhenTheChannelGetsSlow(t *testing.T) {
 	if got := l.room(); got != roomPerSlot {
 		t.Errorf("quick again: room for %d", got)
 	}
+}
+
+// lossy is a store whose answers to claims get lost until it answers again.
+type lossy struct {
+	Store
+	answers func(ctx context.Context, req intents.ClaimRequest) ([]intents.Claim, error)
+	asked   []intents.ClaimRequest
+}
+
+func (s *lossy) Claim(ctx context.Context, req intents.ClaimRequest) ([]intents.Claim, error) {
+	s.asked = append(s.asked, req)
+	return s.answers(ctx, req)
+}
+
+func TestWishStaysOpenUntilItIsAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := testLane(t, channels.Settings{Concurrency: 2})
+		l.lease = 12 * time.Second
+		began, answered := time.Now(), time.Time{}
+		s := &lossy{}
+		s.answers = func(context.Context, intents.ClaimRequest) ([]intents.Claim, error) {
+			if time.Since(began) < l.lease-time.Second {
+				return nil, errors.New("the reply was lost")
+			}
+			if !answered.IsZero() {
+				return nil, nil
+			}
+			answered = time.Now()
+			return []intents.Claim{{ID: uuid.New()}, {ID: uuid.New()}}, nil
+		}
+		l.store = s
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { l.serveAgenda(ctx); close(done) }()
+		l.wake.ring()
+		time.Sleep(time.Second)
+		l.gate.pause(time.Now()) // nothing may be sent any more
+		time.Sleep(14 * time.Second)
+		synctest.Wait()
+		if answered.IsZero() || answered.Sub(began) > l.lease+time.Second {
+			t.Fatalf("asked again after %v, the lease is %v", answered.Sub(began), l.lease)
+		}
+		for _, req := range s.asked {
+			if req.Token != s.asked[0].Token {
+				t.Fatal("asked under another token while a wish was open")
+			}
+		}
+		if len(l.settler.in) != 2 {
+			t.Fatalf("%d of 2 claims that nobody can use were handed back", len(l.settler.in))
+		}
+		if f := <-l.settler.in; !f.settlement.NoAttempt || f.settlement.Transition.To() != intents.Pending {
+			t.Errorf("settled as %+v", f.settlement)
+		}
+		stop()
+		<-done
+	})
+}
+
+func TestHangingDatabaseDoesNotHoldUpTheLeaving(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := testLane(t, channels.Settings{Concurrency: 2})
+		l.lease = 2 * time.Minute
+		hangs := true
+		s := &lossy{}
+		s.answers = func(ctx context.Context, _ intents.ClaimRequest) ([]intents.Claim, error) {
+			if hangs {
+				hangs = false
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return []intents.Claim{{ID: uuid.New()}}, nil
+		}
+		l.store = s
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { l.serveAgenda(ctx); close(done) }()
+		l.wake.ring()
+		synctest.Wait()
+		stop()
+		left := time.Now()
+		<-done
+		if took := time.Since(left); took > endClaims {
+			t.Errorf("claiming ended %v after it was told to, want at most %v", took, endClaims)
+		}
+		if len(s.asked) != 2 || s.asked[0].Token != s.asked[1].Token || len(l.settler.in) != 1 {
+			t.Errorf("asked %d times, %d handed back; want one more question with the same token, and what it got back", len(s.asked), len(l.settler.in))
+		}
+	})
 }
