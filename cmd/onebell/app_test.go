@@ -35,7 +35,9 @@ func onebell(t *testing.T, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	var out bytes.Buffer
 	log := quietFile(t)
-	status = run(t.Context(), args, &out, log)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // what should have refused to start is told to stop
+	defer cancel()
+	status = run(ctx, args, &out, log)
 	said, err := os.ReadFile(log.Name())
 	if err != nil {
 		t.Fatal(err)
