@@ -70,12 +70,16 @@ func TestEventsTellEveryEnd(t *testing.T) {
 		got[e.Key+" "+string(e.What)+" "+e.Code] = e
 	}
 	for name, check := range map[string]func(wire.Event) bool{
-		"ok:1 succeeded 200":         func(e wire.Event) bool { return e.Admitted && e.ProviderID == "p-1" && e.Intent != "" },
+		"ok:1 succeeded 200": func(e wire.Event) bool {
+			return e.Admitted && e.ProviderID == "p-1" && e.Intent != "" && e.Message == ""
+		},
 		"dead:1 rejected 410":        func(e wire.Event) bool { return e.Admitted && e.DeadRecipient },
 		"lose:1 unknown reply-lost":  func(e wire.Event) bool { return e.Admitted },
-		"ok:1 conflict key_conflict": func(e wire.Event) bool { return !e.Admitted && e.Intent != "" },
-		" refused json_invalid":      func(e wire.Event) bool { return !e.Admitted && e.Caller == "shop" && e.Channel == "mail" },
-		" refused caller_invalid":    func(e wire.Event) bool { return !e.Admitted },
+		"ok:1 conflict key_conflict": func(e wire.Event) bool { return !e.Admitted && e.Intent != "" && e.Message != "" && e.StreamSeq == 0 },
+		" refused json_invalid": func(e wire.Event) bool {
+			return !e.Admitted && e.Caller == "shop" && e.Channel == "mail" && e.Message != "" && e.StreamSeq == 1
+		},
+		" refused caller_invalid": func(e wire.Event) bool { return !e.Admitted },
 	} {
 		if e, ok := got[name]; !ok || !check(e) {
 			t.Errorf("%s: %v %+v", name, ok, e)

@@ -34,6 +34,7 @@ func Decode(payload []byte) (Request, error) {
 		func() *Refusal { return m.collapseID(&r.CollapseID) },
 		func() *Refusal { return m.instant("not_before", false, &r.NotBefore) },
 		func() *Refusal { return m.instant("expires_at", false, &r.ExpiresAt) },
+		r.checkSpan,
 		func() *Refusal { return m.priority(&r.Priority) },
 		func() *Refusal { return m.labels(&r.Labels) },
 	} {
@@ -42,6 +43,14 @@ func Decode(payload []byte) (Request, error) {
 		}
 	}
 	return r, nil
+}
+
+// checkSpan refuses a request that could never be sent.
+func (r *Request) checkSpan() *Refusal {
+	if !r.ExpiresAt.IsZero() && !r.ExpiresAt.After(r.NotBefore) {
+		return refuse(CodeTimeInvalid, "expires_at", "expires_at is not after not_before, so the request could never be sent; mend one of the two")
+	}
+	return nil
 }
 
 var requestMembers = []string{

@@ -158,16 +158,16 @@ func TestDecodePasses(t *testing.T) {
 	}
 	sixteen += "}"
 	for name, change := range map[string]map[string]string{
-		"revision 1.0":             {"revision": `1.0`},
-		"largest revision":         {"revision": `2147483647`},
-		"empty times":              {"not_before": `null`, "expires_at": `null`},
-		"expiry before not_before": {"not_before": `"2026-12-01T00:00:00Z"`, "expires_at": `"2026-11-01T00:00:00Z"`},
-		"offset":                   {"occurred_at": `"2026-10-25T02:30:00+02:00"`},
-		"nanoseconds":              {"occurred_at": `"2026-10-25T02:30:00.123456789-00:30"`},
-		"16 labels":                {"labels": sixteen},
-		"label name of 64":         {"labels": `{"` + strings.Repeat("x", 64) + `":"ünïcode 1"}`},
-		"collapse_id of 200":       {"collapse_id": `"` + strings.Repeat("é", 100) + `"`},
-		"recipient of 4096":        {"recipient": `"` + strings.Repeat("x", 4096) + `"`},
+		"revision 1.0":            {"revision": `1.0`},
+		"largest revision":        {"revision": `2147483647`},
+		"empty times":             {"not_before": `null`, "expires_at": `null`},
+		"expiry after not_before": {"not_before": `"2026-12-01T00:00:00Z"`, "expires_at": `"2026-12-01T00:00:00.000001Z"`},
+		"offset":                  {"occurred_at": `"2026-10-25T02:30:00+02:00"`},
+		"nanoseconds":             {"occurred_at": `"2026-10-25T02:30:00.123456789-00:30"`},
+		"16 labels":               {"labels": sixteen},
+		"label name of 64":        {"labels": `{"` + strings.Repeat("x", 64) + `":"ünïcode 1"}`},
+		"collapse_id of 200":      {"collapse_id": `"` + strings.Repeat("é", 100) + `"`},
+		"recipient of 4096":       {"recipient": `"` + strings.Repeat("x", 4096) + `"`},
 	} {
 		if _, err := Decode([]byte(request(change))); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -179,9 +179,24 @@ func TestDecodePasses(t *testing.T) {
 func TestB8TimesAreCutToMicroseconds(t *testing.T) {
 	want := time.Date(2026, 11, 30, 23, 59, 59, 999_999_000, time.UTC)
 	for _, s := range []string{"2026-11-30T23:59:59.9999999Z", "2026-12-01T01:59:59.999999+02:00", "2026-11-30T18:59:59.9999991-05:00"} {
-		r, err := Decode([]byte(request(map[string]string{"occurred_at": `"` + s + `"`, "not_before": `"` + s + `"`, "expires_at": `"` + s + `"`})))
-		if err != nil || r.OccurredAt != want || r.NotBefore != want || r.ExpiresAt != want {
-			t.Errorf("%s: %v, %v, %v, %v; want %v", s, r.OccurredAt, r.NotBefore, r.ExpiresAt, err, want)
+		r, err := Decode([]byte(request(map[string]string{"occurred_at": `"` + s + `"`, "expires_at": `"` + s + `"`})))
+		if err != nil || r.OccurredAt != want || r.ExpiresAt != want {
+			t.Errorf("%s: %v, %v, %v; want %v", s, r.OccurredAt, r.ExpiresAt, err, want)
+		}
+		r, err = Decode([]byte(request(map[string]string{"not_before": `"` + s + `"`})))
+		if err != nil || r.NotBefore != want {
+			t.Errorf("%s: %v, %v; want %v", s, r.NotBefore, err, want)
+		}
+	}
+}
+
+// A request that can never be sent is refused at once, not accepted and expired later.
+func TestExpiryNotAfterNotBefore(t *testing.T) {
+	for _, expires := range []string{"2026-12-01T00:00:00Z", "2026-11-01T00:00:00Z"} {
+		_, err := Decode([]byte(request(map[string]string{"not_before": `"2026-12-01T00:00:00Z"`, "expires_at": `"` + expires + `"`})))
+		var r *Refusal
+		if !errors.As(err, &r) || r.Code != CodeTimeInvalid || r.Field != "expires_at" {
+			t.Errorf("%s: %v", expires, err)
 		}
 	}
 }

@@ -41,6 +41,11 @@ type Event struct {
 	ProviderID    string    `json:"provider_id"`
 	Code          string    `json:"code"`
 	DeadRecipient bool      `json:"dead_recipient"`
+
+	// Of requests that were not admitted: the sentence that says what to do, and where the request stood in the request stream
+	// (Publish returned it; 0 for one that was submitted), because an unreadable one has no key to know it by.
+	Message   string `json:"message,omitempty"`
+	StreamSeq uint64 `json:"stream_seq,omitempty"`
 }
 
 // DecodeEvent reads an event; members that this version does not know are passed over. The error is a *Refusal.

@@ -86,6 +86,8 @@ type outcomeEvent struct {
 	ProviderID    string    `json:"provider_id"`
 	Code          string    `json:"code"`
 	DeadRecipient bool      `json:"dead_recipient"`
+	Message       string    `json:"message,omitempty"`
+	StreamSeq     int64     `json:"stream_seq,omitempty"`
 }
 
 // scanEvents makes a row of the outbox into events. Their ids follow from what happened, so that an event published twice is the
@@ -95,9 +97,11 @@ func scanEvents(row pgx.CollectableRow) (r intents.EventRow, err error) {
 	var subjects []uuid.UUID
 	var standing []*uuid.UUID
 	var generations, revisions []int32
-	var whats, callers, channels, keys, providerIDs, codes []string
+	var whats, callers, channels, keys, providerIDs, codes, messages []string
 	var dead []bool
-	err = row.Scan(&r.ID, &at, &subjects, &standing, &generations, &whats, &callers, &channels, &keys, &revisions, &providerIDs, &codes, &dead)
+	var seqs []int64
+	err = row.Scan(&r.ID, &at, &subjects, &standing, &generations, &whats, &callers, &channels, &keys, &revisions, &providerIDs, &codes, &dead,
+		&messages, &seqs)
 	if err != nil {
 		return r, err
 	}
@@ -106,6 +110,9 @@ func scanEvents(row pgx.CollectableRow) (r intents.EventRow, err error) {
 		e := outcomeEvent{
 			Caller: callers[i], Channel: channels[i], Key: keys[i], Revision: revisions[i], What: whats[i], At: at.UTC(),
 			ProviderID: providerIDs[i], Code: codes[i], DeadRecipient: dead[i],
+		}
+		if standing != nil {
+			e.Message, e.StreamSeq = messages[i], seqs[i]
 		}
 		switch {
 		case standing == nil:

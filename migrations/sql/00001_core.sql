@@ -98,9 +98,11 @@ create table agenda (
     fact        bytea not null,
     revision    int not null,
     generation  int not null,                       -- the intent's, when this was written: an older row speaks of nothing
-    claim_token uuid                                -- leased: the wish that was granted; null for a takeover
+    claim_token uuid,                               -- leased: the wish that was granted; null for a takeover
+    look_at     timestamptz                         -- unknown: the next look-up, where there was one
 ) with (fillfactor = 70);
 create index agenda_by_channel on agenda (channel, kind, priority, at);
+create index agenda_to_look_up on agenda (channel, coalesce(look_at, at)) where kind = 'unknown';
 create index agenda_by_time on agenda (kind, at);
 create index agenda_by_expiry on agenda (expires_at) where kind = 'due' and expires_at is not null;
 
@@ -189,7 +191,9 @@ create table outbox (
     revisions       int[] not null,
     provider_ids    text[] not null,
     codes           text[] not null,
-    dead_recipients boolean[] not null
+    dead_recipients boolean[] not null,
+    messages        text[],                         -- refusals: the sentence that says what to do
+    stream_seqs     bigint[]                        -- refusals: where the request stood in the stream; 0: it was submitted
 );
 alter table outbox alter column subjects set storage external;
 

@@ -8,9 +8,11 @@ with stored as (
            as r (id, verdict, code, message, fields, caller, channel, key, revision, intent_id, subject, stream_seq, sample)
      order by r.id
     on conflict (id) do nothing
-    returning id, verdict, code, caller, channel, key, revision, intent_id
+    returning id, verdict, code, message, caller, channel, key, revision, intent_id, stream_seq
 )
-insert into outbox (subjects, standing, generations, whats, callers, channels, keys, revisions, provider_ids, codes, dead_recipients)
+insert into outbox (subjects, standing, generations, whats, callers, channels, keys, revisions, provider_ids, codes, dead_recipients,
+       messages, stream_seqs)
 select array_agg(id), array_agg(intent_id), array_agg(0), array_agg(verdict), array_agg(caller), array_agg(channel), array_agg(key),
-       array_agg(revision), array_agg(''::text), array_agg(code), array_agg(false)
+       array_agg(revision), array_agg(''::text), array_agg(code), array_agg(false),
+       array_agg(message), array_agg(stream_seq)
   from stored having count(*) > 0
