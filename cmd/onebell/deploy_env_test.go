@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"maps"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -85,15 +87,41 @@ func TestEnvExampleIsTheCode(t *testing.T) {
 	}
 }
 
-func TestEnvExampleStartsOnceTheSecretIsChanged(t *testing.T) {
+// The example alone lacks the secret alone, and starts with what the unit adds.
+func TestEnvExampleStartsWithTheUnitsSecret(t *testing.T) {
 	set, _, _ := example(t)
 	setEnv(t, set)
-	if _, err := loadConfig(serveNeeds); err == nil || err.Error() != "ONEBELL_SECRET is too short; use 32 bytes or more, as from `openssl rand -base64 48`" {
+	if _, err := loadConfig(serveNeeds); err == nil || !strings.HasPrefix(err.Error(), "ONEBELL_SECRET is required") || strings.Contains(err.Error(), "; ONEBELL_") {
 		t.Errorf("the example as it stands: %v; it must be refused for its secret alone", err)
 	}
-	set["ONEBELL_SECRET"] = strings.Repeat("x", 32)
+	path := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(path, []byte(strings.Repeat("x", 64)+"\n"), 0o400); err != nil {
+		t.Fatal(err)
+	}
+	for _, assignment := range unit(t)["[Service]Environment"] {
+		name, value, _ := strings.Cut(assignment, "=")
+		if _, both := set[name]; both {
+			t.Errorf("%s stands in the example and in the unit; the example's would win", name)
+		}
+		set[name] = strings.Replace(value, "%d/secret", path, 1)
+	}
 	setEnv(t, set)
 	if _, err := loadConfig(serveNeeds); err != nil {
-		t.Errorf("with a secret: %v", err)
+		t.Errorf("with the unit's settings: %v", err)
+	}
+}
+
+// The installation notes of the unit read the example with a shell, too.
+func TestEnvExampleIsReadByAShell(t *testing.T) {
+	set, _, _ := example(t)
+	out, err := exec.Command("env", "-i", "sh", "-c", "set -a; . ../../deploy/onebell.env.example; env").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	lines := strings.Split(string(out), "\n")
+	for name, value := range set {
+		if !slices.Contains(lines, name+"="+value) {
+			t.Errorf("the shell does not read %s as systemd does: %s", name, out)
+		}
 	}
 }

@@ -119,7 +119,9 @@ func TestComposeEnvironmentIsAccepted(t *testing.T) {
 	}
 }
 
-func TestUnitIsHardenedAndDrains(t *testing.T) {
+// unit reads deploy/onebell.service, by section and directive. A commented directive stands under "#".
+func unit(t *testing.T) map[string][]string {
+	t.Helper()
 	f, err := os.Open("../../deploy/onebell.service")
 	if err != nil {
 		t.Fatal(err)
@@ -130,7 +132,10 @@ func TestUnitIsHardenedAndDrains(t *testing.T) {
 	for s := bufio.NewScanner(f); s.Scan(); {
 		line := strings.TrimSpace(s.Text())
 		switch {
-		case line == "" || strings.HasPrefix(line, "#"):
+		case line == "" || strings.HasPrefix(line, "# ") || line == "#":
+		case strings.HasPrefix(line, "#"):
+			key, value, _ := strings.Cut(line, "=")
+			got[key] = append(got[key], value)
 		case strings.HasPrefix(line, "["):
 			section = line
 		default:
@@ -141,10 +146,16 @@ func TestUnitIsHardenedAndDrains(t *testing.T) {
 			got[section+key] = append(got[section+key], value)
 		}
 	}
+	return got
+}
+
+func TestUnitIsHardenedAndDrains(t *testing.T) {
+	got := unit(t)
 	for key, want := range map[string]string{
 		"[Service]ExecStart": "/usr/local/bin/onebell serve", "[Service]EnvironmentFile": "/etc/onebell/onebell.env", "[Service]Type": "exec",
-		"[Service]KillSignal": "SIGTERM", "[Service]TimeoutStopSec": "240s", "[Service]Restart": "always", "[Service]RestartPreventExitStatus": "2",
-		"[Service]DynamicUser": "yes", "[Service]NoNewPrivileges": "yes", "[Service]ProtectSystem": "strict", "[Service]ProtectHome": "yes", "[Service]PrivateTmp": "yes",
+		"[Service]KillSignal": "SIGTERM", "[Service]TimeoutStopSec": "240s", "[Service]Restart": "on-failure", "[Service]RestartSec": "5s", "[Unit]StartLimitIntervalSec": "1h", "[Unit]StartLimitBurst": "120",
+		"[Service]RestartPreventExitStatus": "2",
+		"[Service]DynamicUser":              "yes", "[Service]NoNewPrivileges": "yes", "[Service]ProtectSystem": "strict", "[Service]ProtectHome": "yes", "[Service]PrivateTmp": "yes",
 		"[Service]CapabilityBoundingSet": "", "[Service]MemoryDenyWriteExecute": "yes", "[Service]UMask": "0077", "[Service]LoadCredential": "secret:/etc/onebell/secret",
 		"[Service]SystemCallErrorNumber": "EPERM", "[Install]WantedBy": "multi-user.target",
 	} {
@@ -153,10 +164,18 @@ func TestUnitIsHardenedAndDrains(t *testing.T) {
 		}
 	}
 	// What the unit sets is the code's: a misspelled variable would stop every start.
-	for _, assignment := range got["[Service]Environment"] {
-		name, _, _ := strings.Cut(assignment, "=")
+	loaded := append(got["[Service]LoadCredential"], got["#LoadCredential"]...)
+	assignments := append(got["[Service]Environment"], got["#Environment"]...)
+	if len(loaded) < 5 {
+		t.Errorf("only %d credentials are shown", len(loaded))
+	}
+	for _, assignment := range assignments {
+		name, value, _ := strings.Cut(assignment, "=")
 		if _, ok := reference(t)[name]; !ok {
 			t.Errorf("the unit sets %s, which the code does not read", name)
+		}
+		if id, ok := strings.CutPrefix(value, "%d/"); ok && !slices.ContainsFunc(loaded, func(s string) bool { return strings.HasPrefix(s, id+":") }) {
+			t.Errorf("the unit sets %s to a credential that it does not load", name)
 		}
 	}
 }
