@@ -81,6 +81,8 @@ func TestConfigErrorsNameVariableAndReason(t *testing.T) {
 		{"B7 set but blank", []string{"ONEBELL_LOG_LEVEL", "  "}, "ONEBELL_LOG_LEVEL is set but empty"},
 		{"B7 empty list item", []string{"ONEBELL_ROLES", "intake,,admin"}, "ONEBELL_ROLES has an empty item"},
 		{"list item twice", []string{"ONEBELL_ROLES", "intake, intake"}, "ONEBELL_ROLES names an item twice"},
+		{"B7 octal duration", []string{"ONEBELL_HORIZON", "072h"}, "ONEBELL_HORIZON has a leading zero"},
+		{"B7 octal minutes", []string{"ONEBELL_HORIZON", "1h05m"}, "ONEBELL_HORIZON has a leading zero"},
 		{"duration without unit", []string{"ONEBELL_HORIZON", "72"}, "ONEBELL_HORIZON is not a duration"},
 		{"negative duration", []string{"ONEBELL_HORIZON", "-1h"}, "ONEBELL_HORIZON must be more than 0"},
 		{"horizon out of range", []string{"ONEBELL_HORIZON", "1s"}, "ONEBELL_HORIZON is out of range"},

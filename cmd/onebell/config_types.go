@@ -99,6 +99,8 @@ func (r rate) String() string {
 // span is a positive duration.
 type span time.Duration
 
+var leadingZero = regexp.MustCompile(`(^|[^0-9.])0[0-9]`)
+
 func (s *span) Decode(value string) error {
 	value, err := trimmed(value)
 	if err != nil {
@@ -107,6 +109,9 @@ func (s *span) Decode(value string) error {
 	d, err := time.ParseDuration(value)
 	if err != nil {
 		return errors.New("is not a duration; write a number with a unit, as in 90s, 15m or 72h")
+	}
+	if leadingZero.MatchString(value) {
+		return errors.New("has a leading zero, which some programs read as octal; write it without")
 	}
 	if d <= 0 {
 		return errors.New("must be more than 0")
