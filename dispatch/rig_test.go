@@ -332,6 +332,9 @@ func (r *rig) wipe() {
 	})
 }
 
+// muchLater is after every not_before of these tests: a request that could never be sent is refused.
+func muchLater() string { return time.Now().Add(2 * time.Hour).Format(time.RFC3339) }
+
 // expire lets the time of everything pass that has one.
 func (r *rig) expire() {
 	r.t.Helper()
