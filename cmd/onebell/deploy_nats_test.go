@@ -33,6 +33,9 @@ func shippedBroker(t *testing.T) *server.Server {
 	if opts.MaxPayload <= dispatch.MaxRequestBytes {
 		t.Errorf("max_payload %d is not above the stream's limit %d: an oversize request would cost the connection", opts.MaxPayload, dispatch.MaxRequestBytes)
 	}
+	if opts.MaxPayload != localPayload {
+		t.Errorf("max_payload is %d, that of dev and demo %d: what is refused here would be cut off there", opts.MaxPayload, localPayload)
+	}
 	opts.Host, opts.Port, opts.HTTPPort, opts.StoreDir, opts.NoSigs, opts.NoLog = "127.0.0.1", -1, 0, t.TempDir(), true, true
 	srv, err := server.NewServer(opts)
 	if err != nil {

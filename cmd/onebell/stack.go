@@ -33,6 +33,10 @@ type stackOptions struct {
 	usual       bool   // the usual ports where they are free
 }
 
+// localPayload is what a stack's broker takes, in bytes: as in deploy/nats-server.conf above the stream's limit, so that a request that
+// is too large gets an answer instead of costing its producer the connection.
+const localPayload = 2 << 20
+
 // startStack brings a stack up. After an error everything is down again.
 func startStack(ctx context.Context, o stackOptions, log *slog.Logger) (_ *stack, err error) {
 	s := &stack{databaseURL: o.databaseURL}
@@ -78,7 +82,7 @@ func (s *stack) startBroker(o stackOptions, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	if s.broker, err = local.StartNATS(local.NATSOptions{Dir: o.folder("nats"), Durable: o.durable, Port: port, Log: log}); err != nil {
+	if s.broker, err = local.StartNATS(local.NATSOptions{Dir: o.folder("nats"), Durable: o.durable, Port: port, MaxPayload: localPayload, Log: log}); err != nil {
 		return err
 	}
 	s.down.push("broker", 30*time.Second, func(context.Context) error { return s.broker.Close() })

@@ -26,6 +26,8 @@ type NATSOptions struct {
 	// ConfigFile is a broker configuration to start from (accounts, users, permissions). Address, port, JetStream's
 	// folder and what else stands in these options win over it.
 	ConfigFile string
+	// MaxPayload is the largest message that the broker takes, in bytes; 0 leaves it to the configuration, or else the broker.
+	MaxPayload int32
 	// Log hears the broker's warnings and errors; nil is silent.
 	Log *slog.Logger
 }
@@ -106,6 +108,9 @@ func (n *NATS) serverOptions() (*server.Options, error) {
 	}
 	opts.Host, opts.Port = loopback, n.port
 	opts.JetStream, opts.StoreDir, opts.SyncAlways = true, n.dir, n.opts.Durable
+	if n.opts.MaxPayload != 0 {
+		opts.MaxPayload = n.opts.MaxPayload
+	}
 	opts.NoSigs = true // the process belongs to onebell
 	opts.LogFile, opts.PidFile, opts.PortsFileDir = "", "", ""
 	opts.HTTPPort, opts.HTTPSPort = 0, 0

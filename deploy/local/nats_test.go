@@ -101,3 +101,15 @@ func TestBrokersErrorsAreLogged(t *testing.T) {
 		}
 	}
 }
+
+func TestNATSTakesWhatItsOptionsSay(t *testing.T) {
+	n := startNATS(t, NATSOptions{MaxPayload: 2 << 20})
+	nc, err := nats.Connect(n.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	if got := nc.MaxPayload(); got != 2<<20 {
+		t.Errorf("the broker takes %d bytes", got)
+	}
+}
