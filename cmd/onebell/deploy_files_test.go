@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -107,12 +108,30 @@ func TestComposeIsAWholeInstallation(t *testing.T) {
 	}
 }
 
+// composeSecrets is what the notes at the head of the compose file write into each secret's file.
+var composeSecrets = map[string]string{
+	"nats-url": "nats://dispatcher:x@nats:4222", "database-url": "postgres://onebell:x@postgres:5432/onebell?sslmode=disable",
+	"secret": strings.Repeat("x", 64) + "\n", "admin-tokens": "me operator * " + strings.Repeat("0", 64) + "\n",
+}
+
 func TestComposeEnvironmentIsAccepted(t *testing.T) {
-	env := map[string]string{}
-	for name, value := range compose(t).Services["onebell"].Environment {
-		env[name] = regexp.MustCompile(`\$\{[A-Z_]+:\?\}`).ReplaceAllString(value, "x"+strings.Repeat("0123456789abcdef", 3))
+	c, env := compose(t), map[string]string{}
+	o, dir := c.Services["onebell"], t.TempDir()
+	for name, value := range o.Environment {
+		if file, ok := strings.CutPrefix(value, "/run/secrets/"); ok {
+			if c.Secrets[file].File == "" || !slices.Contains(o.Secrets, file) {
+				t.Errorf("%s names secret %s, which the container is not given", name, file)
+			}
+			value = filepath.Join(dir, file)
+			if err := os.WriteFile(value, []byte(composeSecrets[file]), 0o400); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if strings.Contains(value, "${") {
+			t.Errorf("%s takes a secret from the environment, which `docker inspect` shows", name)
+		}
+		env[name] = value
 	}
-	env["ONEBELL_ADMIN_TOKENS_FILE"] = "deploy_files_test.go" // any file: the container's is not here
 	setEnv(t, env)
 	if _, err := loadConfig(serveNeeds); err != nil {
 		t.Error(err)
