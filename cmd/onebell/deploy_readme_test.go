@@ -109,7 +109,7 @@ func TestDocumentsShowCommandsThatExist(t *testing.T) {
 	}
 }
 
-// Metrics that the runbook names exist.
+// Metrics that the runbook names exist, and it names all.
 func TestRunbookNamesMetricsThatExist(t *testing.T) {
 	runbook, err := os.ReadFile("../../deploy/RUNBOOK.md")
 	if err != nil {
@@ -126,6 +126,15 @@ func TestRunbookNamesMetricsThatExist(t *testing.T) {
 	for _, m := range found {
 		if !strings.Contains(string(code), `"`+string(m[1])+`"`) {
 			t.Errorf("the runbook names onebell_%s, which package dispatch does not have", m[1])
+		}
+	}
+	all := regexp.MustCompile(`(?:counters?|gauges?|histograms|Name:) ?\(?"([a-z_]+)"`).FindAllSubmatch(code, -1)
+	if len(all) < 20 {
+		t.Fatalf("only %d metrics found in the code", len(all))
+	}
+	for _, m := range all {
+		if !strings.Contains(string(runbook), "`onebell_"+string(m[1])+"`") {
+			t.Errorf("the runbook does not name onebell_%s", m[1])
 		}
 	}
 }
@@ -154,10 +163,13 @@ func TestReadmeProgramsPublish(t *testing.T) {
 	if err := os.WriteFile(program, []byte(here.Replace(fenced(t, "```go\npackage main"))), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	command := exec.Command("go", "run", program)
-	command.Dir = "../.."
-	if out, err := command.CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "accepted ") {
-		t.Errorf("the Go program: %v: %s", err, out)
+	t.Setenv("OCCURRED_AT", time.Now().UTC().Format(time.RFC3339))
+	for _, verdict := range []string{"accepted ", "duplicate "} {
+		command := exec.Command("go", "run", program, os.Getenv("OCCURRED_AT"))
+		command.Dir = "../.."
+		if out, err := command.CombinedOutput(); err != nil || !strings.HasPrefix(string(out), verdict) {
+			t.Errorf("the Go program: %v: %s; want %s", err, out, verdict)
+		}
 	}
 	script := exec.Command("bash", "-c", here.Replace(fenced(t, "```\npayload=")))
 	if out, _ := script.CombinedOutput(); !strings.Contains(string(out), `{"verdict":"accepted","intent":"`) { // timeout ends it with a status of its own
