@@ -12,6 +12,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/onebell/onebell/dedup"
+	"github.com/onebell/onebell/dispatch/wire"
 )
 
 // readmeRows is what the README's tables of variables must say, in the code's words.
@@ -74,6 +77,30 @@ func TestReadmeTableIsTheCode(t *testing.T) {
 	for _, row := range got {
 		if !slices.Contains(want, row) {
 			t.Errorf("README.md has a row that the code does not know\n%s", row)
+		}
+	}
+}
+
+// The limits that the README gives are the code's.
+func TestReadmeLimitsAreTheCode(t *testing.T) {
+	mail, hook := &smtpEnv{Addr: "mail.example.org:587", From: "a@example.org", TLS: "none", Timeout: span(time.Minute)}, &webhookEnv{Dedup: "none", Timeout: span(time.Minute)}
+	content := map[string]string{}
+	for name, env := range map[string]channelEnv{"smtp": mail, "webhook": hook} {
+		ch, err := env.build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		content[name] = fmt.Sprint(ch.Contract().MaxContentBytes>>10, " KiB")
+	}
+	text := strings.NewReplacer(",", "", "1 MiB", "1024 KiB").Replace(readme(t))
+	for _, row := range []string{
+		fmt.Sprintf("| a request as a whole | %d bytes |", wire.MaxPayload), fmt.Sprintf("| `key` | %d bytes |", dedup.MaxKey),
+		fmt.Sprintf("| `recipient` | %d bytes |", wire.MaxRecipient), fmt.Sprintf("| `collapse_id` | %d bytes |", wire.MaxCollapseID),
+		fmt.Sprintf("| `labels` | %d; a name has %d bytes a value %d |", wire.MaxLabels, wire.MaxLabelName, wire.MaxLabelValue),
+		"| `content` of `smtp` | " + content["smtp"], "| `content` of `webhook` | " + content["webhook"],
+	} {
+		if !strings.Contains(text, "\n"+row) {
+			t.Errorf("README.md lacks the limit %s", row)
 		}
 	}
 }
