@@ -34,9 +34,11 @@ func (m large) Metadata() (*jetstream.MsgMetadata, error) {
 func TestBytesInHandStayWithinTheBudget(t *testing.T) {
 	const budget, size, messages = 1 << 20, 100 << 10, 60
 	l := testLane(t, channels.Settings{Concurrency: 1})
-	in := &intake{metrics: l.metrics, log: l.log, stream: make(chan letter, admitBatch), submits: make(chan letter, admitBatch),
+	in := &intake{
+		metrics: l.metrics, log: l.log, stream: make(chan letter, admitBatch), submits: make(chan letter, admitBatch),
 		streamRoom: newBudget(budget, l.metrics.inHand.WithLabelValues("stream")),
-		submitRoom: newBudget(budget, l.metrics.inHand.WithLabelValues("submit")), stage: &stage{ctx: t.Context()}}
+		submitRoom: newBudget(budget, l.metrics.inHand.WithLabelValues("submit")), stage: &stage{ctx: t.Context()},
+	}
 	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
 	defer stop()
 	var answered atomic.Int64
@@ -76,8 +78,10 @@ func TestBytesInHandStayWithinTheBudget(t *testing.T) {
 func TestSubmitsBeyondTheBudgetAreAnsweredAtOnce(t *testing.T) {
 	const budget = 1 << 20
 	l := testLane(t, channels.Settings{Concurrency: 1})
-	in := &intake{metrics: l.metrics, log: l.log, submits: make(chan letter, admitBatch), stage: &stage{ctx: t.Context()},
-		submitRoom: newBudget(budget, l.metrics.inHand.WithLabelValues("submit"))}
+	in := &intake{
+		metrics: l.metrics, log: l.log, submits: make(chan letter, admitBatch), stage: &stage{ctx: t.Context()},
+		submitRoom: newBudget(budget, l.metrics.inHand.WithLabelValues("submit")),
+	}
 	for range 20 {
 		in.submit(&nats.Msg{Subject: wire.SubmitSubject("shop", "hooks"), Data: make([]byte, 100<<10)})
 	}

@@ -23,10 +23,12 @@ func testLane(t *testing.T, s channels.Settings) *lane {
 		t.Fatal(err)
 	}
 	log, m := slog.New(slog.DiscardHandler), newMetrics(nil, registry, func() float64 { return 1 })
-	return &lane{entry: channels.Entry{Name: "hooks", Settings: s}, policy: intents.Policy{Contract: channels.Contract{Guarantee: channels.Keyed}},
+	return &lane{
+		entry: channels.Entry{Name: "hooks", Settings: s}, policy: intents.Policy{Contract: channels.Contract{Guarantee: channels.Keyed}},
 		gate: testGate(s), senders: semaphore.NewWeighted(int64(s.Concurrency)), direct: make(chan intents.Claim, maxRoom), wake: newBell(),
 		metrics: m, log: log, sends: t.Context(), writes: t.Context(), report: func(string, error) {},
-		settler: &settler{in: make(chan finding, maxRoom), ctx: t.Context(), log: log, metrics: m}}
+		settler: &settler{in: make(chan finding, maxRoom), ctx: t.Context(), log: log, metrics: m},
+	}
 }
 
 func TestClaimWithoutASenderInTimeIsHandedBack(t *testing.T) {

@@ -185,7 +185,7 @@ func TestMisconfiguredChannelIsPausedAndTriedWithOne(t *testing.T) {
 	gate := newGateway()
 	good := on(keyed)
 	good.send = gate.hold(accepted)
-	d = r.dispatcher(good.as("hooks"))
+	r.dispatcher(good.as("hooks"))
 	<-gate.begun
 	time.Sleep(700 * time.Millisecond)
 	if good.count() != 1 {

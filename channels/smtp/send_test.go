@@ -127,8 +127,13 @@ func TestPasswordsAreNotSentInTheOpen(t *testing.T) {
 		private bool
 		want    string
 	}{
-		{"CRAM-MD5 PLAIN LOGIN", true, "PLAIN"}, {"LOGIN CRAM-MD5", true, "LOGIN"}, {"PLAIN LOGIN", false, ""}, {"PLAIN CRAM-MD5", false, "CRAM-MD5"},
-		{"PLAIN SCRAM-SHA-256 CRAM-MD5", false, "SCRAM-SHA-256"}, {"XOAUTH2", true, ""}, {"", true, ""},
+		{"CRAM-MD5 PLAIN LOGIN", true, "PLAIN"},
+		{"LOGIN CRAM-MD5", true, "LOGIN"},
+		{"PLAIN LOGIN", false, ""},
+		{"PLAIN CRAM-MD5", false, "CRAM-MD5"},
+		{"PLAIN SCRAM-SHA-256 CRAM-MD5", false, "SCRAM-SHA-256"},
+		{"XOAUTH2", true, ""},
+		{"", true, ""},
 	} {
 		got := ""
 		if m := remote.mechanism(strings.Fields(row.offered), row.private); m != nil {

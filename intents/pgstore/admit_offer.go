@@ -123,9 +123,11 @@ func newAdmitColumns(a *admitting, part []int) ([]any, error) {
 		notBefore[j], expires[j], priorities[j] = orNull(adm.NotBefore), orNull(adm.ExpiresAt), int16(clamp(adm.Priority))
 		traces[j], claimNow[j] = adm.Traceparent, adm.ClaimNow
 	}
-	return []any{tokens, facts, callers, channelNames, keys, revisions, versions, sums, occurred, guarantees, effects, collapses, scopes, hashes,
+	return []any{
+		tokens, facts, callers, channelNames, keys, revisions, versions, sums, occurred, guarantees, effects, collapses, scopes, hashes,
 		recipients, contents, collapseIDs, rendered, notBefore, expires, priorities, labels, traces, claimNow,
-		a.batch.Batch, a.batch.Owner, a.batch.Lease}, nil
+		a.batch.Batch, a.batch.Owner, a.batch.Lease,
+	}, nil
 }
 
 func labelText(labels map[string]string) (*string, error) {
