@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -41,6 +42,9 @@ type takenClaim struct {
 
 func (p *patrol) run(ctx context.Context) {
 	p.taken = map[takenClaim]time.Time{}
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	asking.Go(func() { p.lookUp(ctx) })
 	for round := 0; pause(ctx, jittered(patrolEvery), nil); round++ {
 		p.takeOver(ctx)
 		if round%2 == 0 {

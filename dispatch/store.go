@@ -55,6 +55,12 @@ type Patrol interface {
 	// the old claim's attempt as unknown. It is one conditional update; what it returns is to be settled by AfterLease's transition, so
 	// it holds neither recipient nor bytes. Besides up to n new claims it returns up to n that owner took over before and has not settled.
 	TakeOver(ctx context.Context, channels []string, owner string, lease time.Duration, n int) ([]intents.Claim, error)
+	// Unknowns returns up to n UNKNOWN intents of the channel about which its provider is to be asked now, each after growing pauses,
+	// whoever asks. A lost reply leaves them to the next pause.
+	Unknowns(ctx context.Context, channel string, n int) ([]intents.Question, error)
+	// LookedUp records the provider's definite answer as evidence, and settles the intent as intents.Testimony says. The same answer, also
+	// another dispatcher's, is recorded once.
+	LookedUp(ctx context.Context, answer intents.Answer) (intents.Settled, error)
 	// Sweep ends due intents whose time is over: expired ones become EXPIRED, or UNKNOWN when in doubt.
 	Sweep(ctx context.Context, n int) (int, error)
 	// Pause marks a channel as misconfigured until a try later on; repeated pauses grow from base to limit.

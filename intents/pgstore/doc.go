@@ -6,6 +6,7 @@
 //     second is then answered by a statement of its own, whose snapshot is younger than the wait.
 //   - Whoever changes an intent holds the lock of its row in "intents" first and touches its row in "agenda" only then. Agenda
 //     rows carry the generation that they speak of, so that one read from an old snapshot matches nothing.
+//     (Noting a look-up touches the agenda alone, and waits for nobody.)
 //   - Every change after admission names id, state and generation. One that touches no row is looked into and answered.
 //   - A newer revision marks every older one that is still open ("superseded_by") in its own transaction. What would put a marked
 //     intent back to PENDING ends it instead, so an older revision never becomes claimable after a newer one.

@@ -148,7 +148,7 @@ func (b *bench) takeOver(owner string) []intents.Claim {
 func (b *bench) pass(d time.Duration) {
 	b.t.Helper()
 	b.exec(`update intents set lease_until = lease_until - $1::interval, claimed_at = claimed_at - $1::interval, first_used_at = first_used_at - $1::interval, not_before = not_before - $1::interval, expires_at = expires_at - $1::interval`, d)
-	b.exec(`update agenda set at = at - $1::interval, expires_at = expires_at - $1::interval`, d)
+	b.exec(`update agenda set at = at - $1::interval, look_at = look_at - $1::interval, expires_at = expires_at - $1::interval`, d)
 	b.exec(`update claim_batches set lease_until = lease_until - $1::interval`, d)
 	b.exec(`update duties set lease_until = lease_until - $1::interval`, d)
 	b.exec(`update channel_states set paused_until = paused_until - $1::interval`, d)

@@ -73,6 +73,8 @@ func TestBigTablesAreReadByIndex(t *testing.T) {
 		"finish_batches":   {ids[:2]},
 		"stale_batches":    {},
 		"sweep":            {100},
+		"unknowns":         {"mail", 20},
+		"witness_known":    {ids[0], 1, me, "look-up", "accepted"},
 		"find_by_identity": {facts[0], 0},
 		"claims_held":      {ids[:50], me},
 		"cancel":           {facts[0], 0},

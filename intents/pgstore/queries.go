@@ -54,6 +54,8 @@ var (
 	witnessKnownSQL string
 	//go:embed queries/witness_accepted.sql
 	witnessAcceptedSQL string
+	//go:embed queries/unknowns.sql
+	unknownsSQL string
 	//go:embed queries/evidence.sql
 	evidenceSQL string
 	//go:embed queries/settle_by_evidence.sql

@@ -15,7 +15,7 @@ with changed as materialized (
     select id, channel, case to_state when 'pending' then 'due' else 'unknown' end, priority,
            case to_state when 'pending' then now() + $8::interval else now() end, expires_at, fact, revision, generation
       from changed where open
-    on conflict (intent_id) do update set kind = excluded.kind, at = excluded.at, generation = excluded.generation, claim_token = null
+    on conflict (intent_id) do update set kind = excluded.kind, at = excluded.at, generation = excluded.generation, claim_token = null, look_at = null
 ), announced as (
     insert into outbox (subjects, generations, whats, callers, channels, keys, revisions, provider_ids, codes, dead_recipients)
     select array_agg(id), array_agg(generation), array_agg(to_state), array_agg(caller), array_agg(channel), array_agg(key), array_agg(revision),

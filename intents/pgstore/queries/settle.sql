@@ -47,7 +47,7 @@ with asked as materialized (
     select id, channel, case state when 'pending' then 'due' else 'unknown' end, priority,
            case state when 'pending' then now() + delay else now() end, expires_at, fact, revision, generation
       from settled where state in ('pending', 'unknown')
-    on conflict (intent_id) do update set kind = excluded.kind, at = excluded.at, generation = excluded.generation, claim_token = null
+    on conflict (intent_id) do update set kind = excluded.kind, at = excluded.at, generation = excluded.generation, claim_token = null, look_at = null
 ), announced as (
     insert into outbox (subjects, generations, whats, callers, channels, keys, revisions, provider_ids, codes, dead_recipients)
     select array_agg(id), array_agg(generation), array_agg(state), array_agg(caller), array_agg(channel), array_agg(key), array_agg(revision),

@@ -4,4 +4,5 @@
 select exists (select from attempts t where t.intent_id = $1::uuid and t.generation = $2::int and t.owner = $3::text and t.state = 'sending'),
        exists (select from agenda a join intents i on i.id = a.intent_id
                 where a.intent_id = $1::uuid and a.kind = 'leased' and a.claim_token is null and a.generation = i.generation and i.state = 'sending'),
-       (select e.settled from evidence e where e.intent_id = $1::uuid and e.generation = $2::int and e.source = 'late-finisher' limit 1)
+       (select e.settled from evidence e where e.intent_id = $1::uuid and e.generation = $2::int and e.source = $4::text
+           and (e.source = 'late-finisher' or e.result = $5::text) order by e.settled desc limit 1)
