@@ -36,7 +36,7 @@ type Admitter interface {
 // Queue hands out claims and takes settlements.
 type Queue interface {
 	// Claim claims up to n due intents of the channel. Token is drawn once per wish: a Claim whose reply was lost is called
-	// again with the same token and returns what it got, as far as the lease still stands.
+	// again with the same token and returns what it got, as far as the lease still stands; that lease begins anew with the call.
 	Claim(ctx context.Context, req intents.ClaimRequest) ([]intents.Claim, error)
 	// Settle writes settlements, each only where the claim's generation and owner still hold the intent in SENDING, and
 	// forgets the given claim batches, whose intents are all settled. results[i] answers settlements[i]. A settlement that was
