@@ -59,7 +59,7 @@ func TestManyWorkersDieAndAreTakenOver(t *testing.T) {
 		}
 		b.pass(intenttest.Lease)
 		if n%3 == 0 {
-			b.exec(`select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`)
+			b.exec(`select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and application_name <> $1`, bystander)
 		}
 	}
 	all.Wait()
