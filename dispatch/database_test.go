@@ -87,7 +87,9 @@ func (r *rig) terminate() {
 
 func TestO2ReadOnlyServerIsLeftAndNobodyIsRejected(t *testing.T) {
 	gate := newGateway()
-	c := on(visible)
+	patient := visible
+	patient.AttemptTimeout = 2 * time.Minute // the lease outlasts the outage also where everything is slow
+	c := on(patient)
 	c.send = gate.hold(accepted)
 	r, _, d := behind(t, c.as("mail"))
 	r.publish(wire.RequestSubject("shop", "mail"), ask("mail:1").bytes())

@@ -3,6 +3,7 @@ package dispatch_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"log/slog"
 	"os"
@@ -33,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(pgtest.Main(m))
 }
 
-const patience = 45 * time.Second // longer than the broker's AckWait
+const patience = 2 * time.Minute // longer than the broker's AckWait
 
 // rig is a database, a broker and a producer's connection for one test.
 type rig struct {
@@ -203,15 +204,21 @@ func (r *rig) publish(subject string, payload []byte, opts ...jetstream.PublishO
 // submit asks for a verdict.
 func (r *rig) submit(caller, channel string, q request) wire.Reply {
 	r.t.Helper()
-	msg, err := r.nc.Request(wire.SubmitSubject(caller, channel), q.bytes(), patience)
-	if err != nil {
-		r.t.Fatal(err)
+	for deadline := time.Now().Add(patience); ; {
+		msg, err := r.nc.Request(wire.SubmitSubject(caller, channel), q.bytes(), patience)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		reply, err := wire.DecodeReply(msg.Data)
+		var late *wire.Refusal // a busy machine: the answer says to send it again
+		if errors.As(err, &late) && late.Code == wire.CodeUnavailable && time.Now().Before(deadline) {
+			continue
+		}
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		return reply
 	}
-	reply, err := wire.DecodeReply(msg.Data)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return reply
 }
 
 // until waits for a condition.

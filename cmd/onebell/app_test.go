@@ -183,9 +183,10 @@ func TestDevStaysPrintsAddressesAndKeepsItsData(t *testing.T) {
 			t.Fatalf("addresses or example are missing:\n%s", buf[:n])
 		}
 		for name, path := range map[string]string{"admin API": "/readyz", "mail inbox": "", "webhook receiver": ""} {
-			if status, _ := fetch(t, addr[name]+path); status != http.StatusOK {
-				t.Errorf("%s answers %d", name, status)
-			}
+			eventually(t, time.Minute, name+" answers as one that is ready", func() bool {
+				status, _ := fetch(t, addr[name]+path)
+				return status == http.StatusOK
+			})
 		}
 		kept, err := os.ReadFile(filepath.Join(data, "secret"))
 		if err != nil {
