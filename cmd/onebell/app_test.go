@@ -59,6 +59,15 @@ func fetch(t *testing.T, url string) (int, string) {
 	return res.StatusCode, string(body)
 }
 
+// eventuallyReady waits until the process says that it may be given work: its consumer is set up a moment after its start.
+func eventuallyReady(t *testing.T, admin string) {
+	t.Helper()
+	eventually(t, 30*time.Second, "it is ready", func() bool {
+		status, _ := fetch(t, admin+"/readyz")
+		return status == http.StatusOK
+	})
+}
+
 func TestServeWantsTheSchemaUpToDate(t *testing.T) {
 	url := pgtest.New(t)
 	conn, err := pgx.Connect(t.Context(), url)
@@ -104,6 +113,7 @@ func TestServeWantsTheSchemaUpToDate(t *testing.T) {
 	if err := app.Start(t.Context()); err != nil {
 		t.Fatalf("after the migration: %v", err)
 	}
+	eventuallyReady(t, "http://"+app.Addr())
 	for path, want := range map[string]string{"/healthz": "", "/readyz": "", "/metrics": "onebell_", "/openapi.json": `"3.1.0"`, "/v1/channels": `"mail"`} {
 		if status, body := fetch(t, "http://"+app.Addr()+path); status != http.StatusOK || !strings.Contains(body, want) {
 			t.Errorf("%s: %d %.200s", path, status, body)
@@ -182,7 +192,8 @@ func TestDevStaysPrintsAddressesAndKeepsItsData(t *testing.T) {
 		if len(addr) != 3 || !strings.Contains(string(buf[:n]), "--occurred-at 2") {
 			t.Fatalf("addresses or example are missing:\n%s", buf[:n])
 		}
-		for name, path := range map[string]string{"admin API": "/readyz", "mail inbox": "", "webhook receiver": ""} {
+		eventuallyReady(t, addr["admin API"])
+		for name, path := range map[string]string{"admin API": "/healthz", "mail inbox": "", "webhook receiver": ""} {
 			eventually(t, time.Minute, name+" answers as one that is ready", func() bool {
 				status, _ := fetch(t, addr[name]+path)
 				return status == http.StatusOK

@@ -164,7 +164,10 @@ func TestShippedBrokerServesTheSDK(t *testing.T) {
 	if err := dispatch.EnsureStreams(ctx, js, true); err != nil {
 		t.Fatal(err)
 	}
-	shop, err := client.Connect(ctx, client.Options{URL: srv.ClientURL(), Caller: "shop", User: "shop", Password: "x-shop"})
+	shop, err := client.Connect(ctx, client.Options{
+		URL: srv.ClientURL(), Caller: "shop", User: "shop", Password: "x-shop",
+		NATS: []nats.Option{nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
