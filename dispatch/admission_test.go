@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/onebell/onebell/channels"
 	"github.com/onebell/onebell/dispatch"
 	"github.com/onebell/onebell/dispatch/wire"
@@ -188,12 +186,11 @@ func TestD4BrokerDuplicateWindowIsNotTheDedup(t *testing.T) {
 	c := on(keyed)
 	d := r.dispatcher(c.as("hooks"))
 	for range 4 {
-		r.publish(wire.RequestSubject("shop", "hooks"), ask("receipt:1").bytes(), jetstream.WithMsgID("receipt:1"))
-		time.Sleep(120 * time.Millisecond) // longer than the broker's window
+		r.publishAnew(wire.RequestSubject("shop", "hooks"), ask("receipt:1").bytes(), "receipt:1")
 	}
 	r.wipe()
 	r.until("consuming again", func() bool { return len(d.Ready()) == 0 })
-	r.publish(wire.RequestSubject("shop", "hooks"), ask("receipt:1").bytes(), jetstream.WithMsgID("receipt:1"))
+	r.publishAnew(wire.RequestSubject("shop", "hooks"), ask("receipt:1").bytes(), "receipt:1")
 	r.until("all answered", func() bool { return d.metric(t, "requests_total", "duplicate") == 4 })
 	if c.count() != 1 {
 		t.Errorf("%d sends, want 1", c.count())
@@ -204,11 +201,9 @@ func TestL4ConflictIsNotHiddenByTheMessageID(t *testing.T) {
 	r := newRig(t)
 	c := on(keyed)
 	r.dispatcher(c.as("hooks"))
-	id := jetstream.WithMsgID("receipt:1")
 	for _, caller := range []string{"shop", "bank"} {
 		for _, text := range []string{"one", "two"} {
-			r.publish(wire.RequestSubject(caller, "hooks"), ask("receipt:1").with("content", map[string]any{"text": text}).bytes(), id)
-			time.Sleep(120 * time.Millisecond) // longer than the broker's window
+			r.publishAnew(wire.RequestSubject(caller, "hooks"), ask("receipt:1").with("content", map[string]any{"text": text}).bytes(), "receipt:1")
 		}
 	}
 	r.quiet()

@@ -201,6 +201,17 @@ func (r *rig) publish(subject string, payload []byte, opts ...jetstream.PublishO
 	})
 }
 
+// publishAnew publishes under a message id until the broker takes it for a new message: its window for duplicates has passed.
+func (r *rig) publishAnew(subject string, payload []byte, id string) {
+	r.t.Helper()
+	r.until("the broker to forget the message id", func() bool {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		ack, err := r.js.Publish(ctx, subject, payload, jetstream.WithMsgID(id))
+		return err == nil && !ack.Duplicate
+	})
+}
+
 // submit asks for a verdict.
 func (r *rig) submit(caller, channel string, q request) wire.Reply {
 	r.t.Helper()

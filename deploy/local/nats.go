@@ -52,15 +52,26 @@ func StartNATS(opts NATSOptions) (_ *NATS, err error) {
 		}
 		n.temporary = true
 	}
-	if n.port == 0 {
-		if n.port, err = FreePort(0); err != nil {
-			return nil, errors.Join(err, n.Close())
-		}
-	}
-	if err := n.Restart(); err != nil {
+	if err := n.firstStart(); err != nil {
 		return nil, errors.Join(err, n.Close())
 	}
 	return n, nil
+}
+
+// firstStart tries other ports where the caller left the choice: one can be taken between the look and the start.
+func (n *NATS) firstStart() (err error) {
+	if n.opts.Port != 0 {
+		return n.Restart()
+	}
+	for range 3 {
+		if n.port, err = FreePort(0); err != nil {
+			return err
+		}
+		if err = n.Restart(); err == nil || isFree(n.port) {
+			return err
+		}
+	}
+	return err
 }
 
 // URL is where clients connect. It holds no user: with a ConfigFile that demands one, add it.

@@ -66,15 +66,21 @@ func StartProcess(t testing.TB, opts ...Option) *Process {
 	t.Helper()
 	p := &Process{opts: options(t, opts)}
 	var err error
-	if p.opts.Port, err = local.FreePort(0); err != nil {
-		t.Fatalf("natstest: %v", err)
-	}
 	t.Cleanup(p.end)
-	p.start(t)
-	return p
+	for range 3 { // a port can be taken between the look and the start
+		if p.opts.Port, err = local.FreePort(0); err != nil {
+			break
+		}
+		if err = p.start(t); err == nil {
+			return p
+		}
+		p.end()
+	}
+	t.Fatalf("natstest: %v", err)
+	return nil
 }
 
-func (p *Process) start(t testing.TB) {
+func (p *Process) start(t testing.TB) error {
 	t.Helper()
 	text, err := json.Marshal(p.opts)
 	if err != nil {
@@ -95,8 +101,9 @@ func (p *Process) start(t testing.TB) {
 	p.cmd, p.stdin, p.ended = cmd, stdin, sync.OnceValue(cmd.Wait)
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	if err != nil || strings.TrimSpace(line) != readyLine {
-		t.Fatalf("natstest: the child did not become a broker (%q, %v); does TestMain call natstest.ServeIfChild?", line, err)
+		return fmt.Errorf("the child did not become a broker (%q, %w); does TestMain call natstest.ServeIfChild?", line, err)
 	}
+	return nil
 }
 
 // URL is where clients connect; with Config add the user that the configuration demands.
@@ -133,7 +140,9 @@ func (p *Process) Kill(t testing.TB) {
 func (p *Process) Restart(t testing.TB) {
 	t.Helper()
 	p.end()
-	p.start(t)
+	if err := p.start(t); err != nil {
+		t.Fatalf("natstest: %v", err)
+	}
 }
 
 func (p *Process) signal(t testing.TB, s syscall.Signal) {
