@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/onebell/onebell/intents"
+	"github.com/onebell/onebell/intents/fault"
 )
 
 // admit has a batch decided by the store, which answers for each admission apart, also where the database will not take a value of
@@ -19,6 +20,7 @@ func (in *intake) admit(ctx context.Context, batch []*entry, patience time.Durat
 	before := time.Now()
 	var verdicts []intents.Verdict
 	err := in.try(ctx, patience, "admit", func(call context.Context) (err error) {
+		fault.At(fault.AdmitBefore)
 		verdicts, err = in.store.Admit(call, request)
 		return err
 	})
@@ -28,6 +30,7 @@ func (in *intake) admit(ctx context.Context, batch []*entry, patience time.Durat
 		}
 		return
 	}
+	fault.At(fault.AdmitDone)
 	in.metrics.batchSize.WithLabelValues("admit").Observe(float64(len(batch)))
 	in.note(batch, verdicts, request, before)
 }
@@ -80,12 +83,14 @@ func (in *intake) refuse(ctx context.Context, batch []*entry, patience time.Dura
 		e.err = err
 	}
 	if err == nil {
+		fault.At(fault.RefuseDone)
 		in.relay.bell.ring()
 	}
 }
 
 // answer tells every sender what became of its request.
 func (in *intake) answer(batch []*entry) {
+	fault.At(fault.AnswerBefore)
 	for _, e := range batch {
 		if e.err != nil {
 			e.letter.back.postpone()
@@ -95,4 +100,5 @@ func (in *intake) answer(batch []*entry) {
 		in.metrics.verdict(e.channel, reply.Verdict)
 		e.letter.back.answer(reply)
 	}
+	fault.At(fault.AnswerDone)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/onebell/onebell/dispatch/wire"
+	"github.com/onebell/onebell/intents/fault"
 )
 
 const (
@@ -140,6 +141,7 @@ func (in *intake) take(ctx context.Context, msg jetstream.Msg, created time.Time
 		seq: meta.Sequence.Stream, tries: meta.NumDelivered, refusal: deliveryID(meta.Stream, created, meta.Sequence.Stream),
 		back: delivery{msg: msg, tries: meta.NumDelivered, in: in},
 	}
+	fault.At(fault.IntakeFetched)
 	if ctx.Err() == nil && in.streamRoom.enter(ctx, &l) {
 		select {
 		case in.stream <- l:

@@ -11,6 +11,7 @@ import (
 	"github.com/onebell/onebell/channels"
 	"github.com/onebell/onebell/dedup"
 	"github.com/onebell/onebell/intents"
+	"github.com/onebell/onebell/intents/fault"
 )
 
 const (
@@ -124,6 +125,7 @@ type entry struct {
 // handle is the body of admission.
 func (in *intake) handle(ctx context.Context, letters []letter, patience time.Duration) {
 	batch := in.readAll(letters)
+	fault.At(fault.IntakeRead)
 	in.judgeLate(ctx, batch, patience)
 	in.reserve(batch)
 	in.admit(ctx, open(batch), patience)

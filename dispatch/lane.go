@@ -12,6 +12,7 @@ import (
 
 	"github.com/onebell/onebell/channels"
 	"github.com/onebell/onebell/intents"
+	"github.com/onebell/onebell/intents/fault"
 )
 
 // lane is one channel's way out: its senders, its gate, and the claims that wait for a sender. Lanes share nothing but the
@@ -217,6 +218,7 @@ func (l *lane) claim(ctx context.Context, n int) ([]intents.Claim, error) {
 	call, cancel := context.WithTimeout(l.writes, min(l.lease/2, storeTimeout))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(lastClaim, cancel) })()
+	fault.At(fault.ClaimBefore)
 	claims, err := l.store.Claim(call, intents.ClaimRequest{
 		Channel: l.entry.Name, KeyScope: l.policy.Contract.KeyScope, Owner: l.owner, Lease: l.lease, N: max(n, 1), Token: l.wish,
 	})
@@ -225,6 +227,9 @@ func (l *lane) claim(ctx context.Context, n int) ([]intents.Claim, error) {
 		return nil, err
 	}
 	l.wish = uuid.Nil
+	if len(claims) > 0 {
+		fault.At(fault.ClaimDone)
+	}
 	for i := range claims {
 		claims[i].Trust = intents.NewTrust(before, l.lease, l.policy.Contract.AttemptTimeout)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/onebell/onebell/intents"
+	"github.com/onebell/onebell/intents/fault"
 )
 
 const (
@@ -64,6 +65,9 @@ func (p *patrol) takeOver(ctx context.Context) {
 		claims, err := p.store.TakeOver(call, p.names, p.owner, takeoverLease, takeoverBatch)
 		cancel()
 		p.report("takeover", err)
+		if len(claims) > 0 {
+			fault.At(fault.TakeOverDone)
+		}
 		claims = p.unheard(claims, before)
 		for _, c := range claims {
 			c.Trust = intents.NewTrust(before, takeoverLease, 0)
@@ -110,6 +114,9 @@ func (p *patrol) sweep(ctx context.Context) {
 		n, err = p.store.Sweep(call, sweepBatch)
 		cancel()
 		p.report("sweep", err)
+		if n > 0 {
+			fault.At(fault.SweepDone)
+		}
 	}
 }
 

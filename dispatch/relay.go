@@ -13,6 +13,7 @@ import (
 
 	"github.com/onebell/onebell/dispatch/wire"
 	"github.com/onebell/onebell/intents"
+	"github.com/onebell/onebell/intents/fault"
 )
 
 const (
@@ -107,6 +108,7 @@ func (r *relay) publishRows(ctx context.Context) (n int, err error) {
 		done = append(done, row.ID)
 	}
 	if len(done) > 0 {
+		fault.At(fault.RelayDone)
 		forget, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 		defer cancel()
 		err = errors.Join(err, r.store.Forget(forget, done))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/onebell/onebell/channels"
 	"github.com/onebell/onebell/intents"
+	"github.com/onebell/onebell/intents/fault"
 )
 
 // codePanic marks an attempt that ended in a panic of the adapter.
@@ -33,7 +34,9 @@ func (l *lane) attempt(ctx context.Context, c intents.Claim) {
 		l.handBack(c, "the channel is held back")
 		return
 	}
+	fault.At(fault.SendBefore)
 	outcome := l.send(c)
+	fault.At(fault.SendDone)
 	took := time.Since(now)
 	l.heed(pass, c, outcome, took)
 	l.settle(c, outcome, took)

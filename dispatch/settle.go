@@ -11,6 +11,7 @@ import (
 
 	"github.com/onebell/onebell/channels"
 	"github.com/onebell/onebell/intents"
+	"github.com/onebell/onebell/intents/fault"
 )
 
 // finding is what is to be written about one claim.
@@ -130,6 +131,7 @@ func (s *settler) write(batch []finding) {
 	results, err := s.call(batch, append(here, earlier...))
 	switch {
 	case err == nil:
+		fault.At(fault.SettleDone)
 		s.close(batch, here)
 		for i, f := range batch {
 			s.heed(f, results[i])
@@ -155,6 +157,7 @@ func (s *settler) call(batch []finding, finished []uuid.UUID) (results []intents
 	_ = insist(s.ctx, func() error {
 		ctx, cancel := context.WithTimeout(s.ctx, storeTimeout)
 		defer cancel()
+		fault.At(fault.SettleBefore)
 		results, err = s.store.Settle(ctx, settlements, finished)
 		s.report("settle", err)
 		if errors.Is(err, intents.ErrUnstorable) {
@@ -266,6 +269,7 @@ func (s *settler) testify(f finding) {
 	defer cancel()
 	var r intents.Settled
 	err := insist(ctx, func() (err error) {
+		fault.At(fault.WitnessBefore)
 		r, err = s.store.Witness(ctx, testimony)
 		s.report("witness", err)
 		return err

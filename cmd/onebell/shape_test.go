@@ -84,13 +84,14 @@ var rules = map[string]rule{
 	"channels/sandbox": {[]string{"channels"}, nil},
 	"migrations":       {nil, []string{"github.com/jackc/pgx/v5", "github.com/pressly/goose/v3"}},
 	"intents":          {[]string{"dedup", "channels"}, []string{"github.com/google/uuid"}},
-	"intents/pgstore":  {[]string{"intents", "dedup", "channels"}, []string{"github.com/jackc/pgx/v5", "github.com/google/uuid"}},
+	"intents/fault":    {nil, nil},
+	"intents/pgstore":  {[]string{"intents", "intents/fault", "dedup", "channels"}, []string{"github.com/jackc/pgx/v5", "github.com/google/uuid"}},
 	"dispatch/wire":    {[]string{"dedup"}, nil},
 	"dispatch/client":  {[]string{"dispatch/wire", "dedup"}, []string{"github.com/nats-io/nats.go"}},
 	"dispatch/admin": {[]string{"intents", "dedup", "channels"}, []string{
 		"github.com/danielgtaylor/huma/v2", "github.com/prometheus/client_golang", "github.com/google/uuid",
 	}},
-	"dispatch": {[]string{"dispatch/wire", "intents", "dedup", "channels"}, []string{
+	"dispatch": {[]string{"dispatch/wire", "intents", "intents/fault", "dedup", "channels"}, []string{
 		"github.com/nats-io/nats.go", "github.com/sony/gobreaker/v2", "golang.org/x/time/rate", "golang.org/x/sync", "github.com/prometheus/client_golang", "github.com/google/uuid",
 	}},
 	"deploy/local": {nil, []string{"github.com/nats-io/nats-server/v2", "github.com/nats-io/nats.go", "github.com/emersion/go-smtp", "golang.org/x/sys"}},

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/onebell/onebell/intents"
+	"github.com/onebell/onebell/intents/fault"
 )
 
 // revise admits a newer revision of a known fact, in a transaction that ends or marks the older ones. The admission stays
@@ -63,6 +64,7 @@ func (a *admitting) reviseIn(ctx context.Context, tx pgx.Tx, i int, labels *stri
 	if err := supersede(ctx, tx, a.facts[i][:], id); err != nil {
 		return nil, err
 	}
+	fault.At(fault.ReviseOpen)
 	return &intents.Verdict{Kind: intents.Accepted, Intent: id, State: intents.Pending}, nil
 }
 
