@@ -95,6 +95,10 @@ var rules = map[string]rule{
 		"github.com/nats-io/nats.go", "github.com/sony/gobreaker/v2", "golang.org/x/time/rate", "golang.org/x/sync", "github.com/prometheus/client_golang", "github.com/google/uuid",
 	}},
 	"deploy/local": {nil, []string{"github.com/nats-io/nats-server/v2", "github.com/nats-io/nats.go", "github.com/emersion/go-smtp", "golang.org/x/sys"}},
+	"deploy/campaign": {[]string{"deploy/local", "dispatch/client", "dispatch/wire", "dispatch/admin", "dedup", "intents", "intents/fault"}, []string{
+		"github.com/nats-io/nats.go", "github.com/nats-io/nats-server/v2", "github.com/jackc/pgx/v5", "github.com/spf13/cobra", "github.com/google/uuid",
+		"github.com/emersion/go-smtp", "golang.org/x/sync",
+	}},
 	"cmd/onebell":  {[]string{"*"}, []string{"*"}},
 
 	// Test kits; only tests import them.
