@@ -99,7 +99,7 @@ var rules = map[string]rule{
 		"github.com/nats-io/nats.go", "github.com/nats-io/nats-server/v2", "github.com/jackc/pgx/v5", "github.com/spf13/cobra", "github.com/google/uuid",
 		"github.com/emersion/go-smtp", "golang.org/x/sync",
 	}},
-	"cmd/onebell":  {[]string{"*"}, []string{"*"}},
+	"cmd/onebell": {[]string{"*"}, []string{"*"}},
 
 	// Test kits; only tests import them.
 	"channels/channeltest": {[]string{"channels", "dedup", "intents"}, []string{"*"}},
