@@ -1,4 +1,4 @@
-package pgtest
+package local
 
 import (
 	"bufio"
@@ -26,15 +26,15 @@ type conn struct {
 	sent       []string
 
 	mu      sync.Mutex
-	asked   int           // how many groups the client has ended: each is answered by one ReadyForQuery
-	faults  map[int]*Hit  // by the group whose reply they stop
-	drained chan struct{} // closed when the server has ended the connection
+	asked   int              // how many groups the client has ended: each is answered by one ReadyForQuery
+	faults  map[int]*WireHit // by the group whose reply they stop
+	drained chan struct{}    // closed when the server has ended the connection
 }
 
 func newConn(w *Wire, client, server net.Conn) *conn {
 	return &conn{
 		wire: w, client: client, server: server, fromClient: bufio.NewReader(client), fromServer: bufio.NewReader(server),
-		statements: map[string]string{}, portals: map[string]string{}, faults: map[int]*Hit{}, drained: make(chan struct{}),
+		statements: map[string]string{}, portals: map[string]string{}, faults: map[int]*WireHit{}, drained: make(chan struct{}),
 	}
 }
 
@@ -159,14 +159,14 @@ func contains(text, marker string) bool {
 }
 
 // apply does a fault's part on the way to the server; false ends the connection.
-func (c *conn) apply(h *Hit) bool {
+func (c *conn) apply(h *WireHit) bool {
 	switch h.fault {
-	case LoseReply, HoldReply:
+	case LoseAnswer, HoldAnswer:
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.faults[c.asked] = h
 		return true
-	case HoldRequest:
+	case HoldStatement:
 		close(h.done)
 		return c.hold(h)
 	default:
@@ -179,8 +179,8 @@ func (c *conn) apply(h *Hit) bool {
 	}
 }
 
-// hold waits for the release; false when the test ended first.
-func (c *conn) hold(h *Hit) bool {
+// hold waits for the release; false when the Wire was closed first.
+func (c *conn) hold(h *WireHit) bool {
 	select {
 	case <-h.release:
 		return true
@@ -225,16 +225,16 @@ func (c *conn) replies() {
 }
 
 // fault is the one that stops the reply to the group, if any.
-func (c *conn) fault(group int) *Hit {
+func (c *conn) fault(group int) *WireHit {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.faults[group]
 }
 
 // stopReply has the whole answer of a group in hand; false ends the connection.
-func (c *conn) stopReply(h *Hit, failed bool, kept []byte) bool {
+func (c *conn) stopReply(h *WireHit, failed bool, kept []byte) bool {
 	h.failed = failed
-	if h.fault == LoseReply {
+	if h.fault == LoseAnswer {
 		c.hangUp() // an open transaction is rolled back before the client learns that the connection is gone
 		c.cut()
 		close(h.done)

@@ -1,4 +1,4 @@
-package pgtest
+package local
 
 import (
 	"encoding/binary"
