@@ -20,3 +20,6 @@ func (p *producers) run(ctx context.Context, over time.Duration) error { return 
 
 // told is their log.
 func (p *producers) told() []told { return nil }
+
+// mishaps counts what they did wrong on purpose, by kind: poison, storms, conflicts.
+func (p *producers) mishaps() map[string]int { return nil }
