@@ -109,6 +109,24 @@ func (n *NATS) Restart() error {
 	return nil
 }
 
+// Reload has the running broker read its configuration file again, as a signal to a broker of one's own would: users and
+// permissions change under connected clients.
+func (n *NATS) Reload() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.srv == nil {
+		return errors.New("the broker is down")
+	}
+	opts, err := n.serverOptions()
+	if err != nil {
+		return err
+	}
+	if err := n.srv.ReloadOptions(opts); err != nil {
+		return fmt.Errorf("the broker refuses its configuration: %w", err)
+	}
+	return nil
+}
+
 func (n *NATS) serverOptions() (*server.Options, error) {
 	opts := &server.Options{}
 	if n.opts.ConfigFile != "" {
