@@ -188,10 +188,11 @@ func TestD4BrokerDuplicateWindowIsNotTheDedup(t *testing.T) {
 	for range 4 {
 		r.publishAnew(wire.RequestSubject("shop", "hooks"), ask("receipt:1").bytes(), "receipt:1")
 	}
+	r.quiet() // what is wiped before it is read is gone
 	r.wipe()
 	r.until("consuming again", func() bool { return len(d.Ready()) == 0 })
 	r.publishAnew(wire.RequestSubject("shop", "hooks"), ask("receipt:1").bytes(), "receipt:1")
-	r.until("all answered", func() bool { return d.metric(t, "requests_total", "duplicate") == 4 })
+	r.until("all answered", func() bool { return d.metric(t, "requests_total", "duplicate") >= 4 })
 	if c.count() != 1 {
 		t.Errorf("%d sends, want 1", c.count())
 	}

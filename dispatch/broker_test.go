@@ -31,14 +31,13 @@ func TestL2BrokerLosesRequestsThatItAcknowledged(t *testing.T) {
 	d := r.dispatcher(c.as("mail"))
 	r.publish(wire.RequestSubject("shop", "mail"), ask("lost:1").bytes())
 	<-gate.begun
-	if got := d.metric(t, "requests_total", "accepted"); got != 1 {
-		t.Errorf("the repeat of a lost request: accepted %v, want 1", got)
-	}
+	r.until("the repeat of a lost request accepted", func() bool { return d.metric(t, "requests_total", "accepted") == 1 })
+	r.until("that acknowledged", func() bool { return r.pending() == 0 })
 	r.wipe() // admitted, not sent yet
 	close(gate.open)
 	r.reaches(identity("shop", "mail", "lost:1"), intents.Succeeded)
 	r.publish(wire.RequestSubject("shop", "mail"), ask("lost:1").bytes())
-	r.until("the repeat answered", func() bool { return d.metric(t, "requests_total", "duplicate") == 1 })
+	r.until("the repeat answered", func() bool { return d.metric(t, "requests_total", "duplicate") >= 1 })
 	if c.count() != 1 {
 		t.Errorf("%d sends, want 1", c.count())
 	}
@@ -139,7 +138,7 @@ func TestSubmitSaysUnavailableWhileTheDatabaseIsAway(t *testing.T) {
 		wire.StatusSubject("shop"):          wire.Ref{Channel: "hooks", Key: "receipt:1"}.Encode(),
 		wire.CancelSubject("shop"):          wire.Ref{Channel: "hooks", Key: "receipt:1"}.Encode(),
 	} {
-		msg, err := r.nc.Request(subject, payload, 10*time.Second)
+		msg, err := r.nc.Request(subject, payload, patience)
 		if err != nil {
 			t.Fatalf("%s: %v", subject, err)
 		}
@@ -149,7 +148,7 @@ func TestSubmitSaysUnavailableWhileTheDatabaseIsAway(t *testing.T) {
 	}
 	w.Refuse(false)
 	r.until("submitting again", func() bool {
-		msg, err := r.nc.Request(wire.SubmitSubject("shop", "hooks"), ask("receipt:1").bytes(), 10*time.Second)
+		msg, err := r.nc.Request(wire.SubmitSubject("shop", "hooks"), ask("receipt:1").bytes(), patience)
 		if err != nil {
 			return false
 		}
@@ -222,11 +221,10 @@ func TestO3UnknownChannelIsLeftToThoseWhoKnowIt(t *testing.T) {
 	if _, err := r.db.Exec(bg, `update intents set lease_until = now() - interval '1 s'; update agenda set at = now() - interval '1 s'`); err != nil {
 		t.Fatal(err)
 	}
-	part := on(keyed)
-	r.dispatcher(part.as("hooks"))
+	d := r.dispatcher(on(keyed).as("hooks"))
 	r.publish(wire.RequestSubject("shop", "hooks"), ask("note:2").bytes())
 	r.reaches(identity("shop", "hooks", "note:2"), intents.Succeeded)
-	time.Sleep(6 * time.Second) // longer than a patrol's round
+	d.patrolled()
 	if i := r.reaches(identity("shop", "push", "note:1"), intents.Sending); i.Generation != 1 {
 		t.Errorf("an intent of an unknown channel was touched: %+v", i)
 	}

@@ -39,7 +39,7 @@ func TestBytesInHandStayWithinTheBudget(t *testing.T) {
 		streamRoom: newBudget(budget, l.metrics.inHand.WithLabelValues("stream")),
 		submitRoom: newBudget(budget, l.metrics.inHand.WithLabelValues("submit")), stage: &stage{ctx: t.Context()},
 	}
-	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer stop()
 	var answered atomic.Int64
 	go func() {

@@ -27,18 +27,21 @@ type sent struct {
 	at time.Time
 }
 
+// unhurried is longer than a slow machine takes for anything: an attempt, and with it its lease, ends early only where a test says so.
+const unhurried = 2 * time.Minute
+
 var (
 	keyed = channels.Contract{
 		Guarantee: channels.Keyed, KeyField: "Idempotency-Key", KeyFormat: string(dedup.FormatHex64),
-		KeyWindow: 24 * time.Hour, KeyScope: "account 1", LookUp: channels.LookUpNone, AttemptTimeout: 2 * time.Second,
+		KeyWindow: 24 * time.Hour, KeyScope: "account 1", LookUp: channels.LookUpNone, AttemptTimeout: unhurried,
 	}
 	replaceable = channels.Contract{
 		Guarantee: channels.Replaceable, KeyFormat: string(dedup.FormatUUID), CollapseField: "tag",
-		CollapseFormat: string(dedup.FormatBase64URL32), CollapseScope: channels.CollapseShown, LookUp: channels.LookUpNone, AttemptTimeout: 2 * time.Second,
+		CollapseFormat: string(dedup.FormatBase64URL32), CollapseScope: channels.CollapseShown, LookUp: channels.LookUpNone, AttemptTimeout: unhurried,
 	}
 	visible = channels.Contract{
 		Guarantee: channels.DuplicateVisible, KeyFormat: string(dedup.FormatHex64), LookUp: channels.LookUpNone,
-		AttemptTimeout: 2 * time.Second,
+		AttemptTimeout: unhurried,
 	}
 )
 

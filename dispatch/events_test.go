@@ -188,7 +188,7 @@ func TestDrainFinishesAClaimThatIsBeingMade(t *testing.T) {
 	c := on(visible)
 	r, w, d := behind(t, c.as("mail"))
 	r.submit("shop", "mail", ask("mail:1").with("not_before", time.Now().Add(time.Hour).Format(time.RFC3339)))
-	time.Sleep(500 * time.Millisecond) // the claims of the start are over: they found nothing
+	r.until("the claim of the start over: it found nothing", func() bool { return d.looks.claims.Load() >= 1 })
 	hit := w.Arm(pgtest.HoldReply, "-- claim:")
 	if _, err := r.db.Exec(bg, `update agenda set at = now()`); err != nil {
 		t.Fatal(err)
@@ -200,8 +200,7 @@ func TestDrainFinishesAClaimThatIsBeingMade(t *testing.T) {
 	done := make(chan struct{})
 	go func() { r.drain(d); close(done) }()
 	r.until("claiming ended", func() bool { return strings.Contains(r.logs.String(), "nothing more is claimed") })
-	time.Sleep(300 * time.Millisecond) // the claim still waits for its reply
-	hit.Release()
+	hit.Release() // until now the claim has waited for its reply
 	<-done
 	if i, _ := r.find(identity("shop", "mail", "mail:1")); i.State != intents.Pending || c.count() != 0 {
 		t.Errorf("%s after %d sends, want the claim handed back", i.State, c.count())

@@ -46,13 +46,15 @@ func TestGateBreakerCountsOnlyASickProvider(t *testing.T) {
 		"accepted": {ok, false}, "refused": {refused, false}, "not sent": {notSent, true}, "unknown": {unknown, true},
 		"throttled": {channels.OutcomeThrottled(time.Second, "429", ""), false}, "misconfigured": {badKey, false}, "panic": {panicked, false},
 	} {
-		g := testGate(channels.Settings{})
-		for range breakerFailures {
-			through(t, g, c.o)
-		}
-		if n, _ := look(g, 10, time.Now()); (n == 0) != c.sick {
-			t.Errorf("after %d times %s: %d may begin", breakerFailures, name, n)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			g := testGate(channels.Settings{})
+			for range breakerFailures {
+				through(t, g, c.o)
+			}
+			if n, _ := look(g, 10, time.Now()); (n == 0) != c.sick {
+				t.Errorf("after %d times %s: %d may begin", breakerFailures, name, n)
+			}
+		})
 	}
 }
 

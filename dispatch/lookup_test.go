@@ -71,7 +71,7 @@ func (v *receiver) heard() (calls map[string][]string, looks int) {
 func (v *receiver) hooks(t *testing.T, attempts int) channels.Entry {
 	t.Helper()
 	c, err := webhook.New(webhook.Config{
-		AllowPrivate: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, LookupURL: v.server.URL + "/look/{key}", Timeout: 2 * time.Second,
+		AllowPrivate: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, LookupURL: v.server.URL + "/look/{key}", Timeout: unhurried,
 	})
 	if err != nil {
 		t.Fatal(err)

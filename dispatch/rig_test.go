@@ -64,7 +64,7 @@ func newRigOn(t *testing.T, brokerURL, dbURL string) *rig {
 	t.Cleanup(r.db.Close)
 	r.store = r.open(dbURL)
 	r.nc = r.connect()
-	if r.js, err = jetstream.New(r.nc); err != nil {
+	if r.js, err = jetstream.New(r.nc, jetstream.WithDefaultTimeout(patience)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -87,7 +87,7 @@ func (r *rig) open(url string) *pgstore.Store {
 
 func (r *rig) connect() *nats.Conn {
 	r.t.Helper()
-	nc, err := nats.Connect(r.url, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
+	nc, err := nats.Connect(r.url, nats.Timeout(patience), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -98,7 +98,9 @@ func (r *rig) connect() *nats.Conn {
 // running is a dispatcher with what it was given.
 type running struct {
 	*dispatch.Dispatcher
+	rig      *rig
 	registry *prometheus.Registry
+	looks    *rounds
 	drained  bool
 }
 
@@ -114,7 +116,7 @@ func (r *rig) config(store dispatch.Store, entries ...channels.Entry) dispatch.C
 	}
 	return dispatch.Config{
 		Owner: "test", Intake: true, Dispatch: true, Horizon: 72 * time.Hour, Deriver: deriver, Registry: registry,
-		Store: store, NATS: r.connect(), CreateStreams: true, Metrics: prometheus.NewRegistry(), Grace: 5 * time.Second,
+		Store: &rounds{Store: store}, NATS: r.connect(), CreateStreams: true, Metrics: prometheus.NewRegistry(), Grace: time.Minute,
 		Log: slog.New(slog.NewTextHandler(r.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 }
@@ -134,7 +136,7 @@ func (r *rig) start(cfg dispatch.Config) *running {
 	if err := d.Start(context.Background()); err != nil {
 		r.t.Fatal(err)
 	}
-	run := &running{Dispatcher: d, registry: cfg.Metrics.(*prometheus.Registry)}
+	run := &running{Dispatcher: d, rig: r, registry: cfg.Metrics.(*prometheus.Registry), looks: cfg.Store.(*rounds)}
 	r.t.Cleanup(func() {
 		if !run.drained {
 			r.drain(run)
@@ -194,7 +196,7 @@ func (q request) bytes() []byte {
 func (r *rig) publish(subject string, payload []byte, opts ...jetstream.PublishOpt) {
 	r.t.Helper()
 	r.until("the broker's acknowledgement", func() bool {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience/4)
 		defer cancel()
 		_, err := r.js.Publish(ctx, subject, payload, opts...)
 		return err == nil
@@ -205,7 +207,7 @@ func (r *rig) publish(subject string, payload []byte, opts ...jetstream.PublishO
 func (r *rig) publishAnew(subject string, payload []byte, id string) {
 	r.t.Helper()
 	r.until("the broker to forget the message id", func() bool {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience/4)
 		defer cancel()
 		ack, err := r.js.Publish(ctx, subject, payload, jetstream.WithMsgID(id))
 		return err == nil && !ack.Duplicate
@@ -215,20 +217,26 @@ func (r *rig) publishAnew(subject string, payload []byte, id string) {
 // submit asks for a verdict.
 func (r *rig) submit(caller, channel string, q request) wire.Reply {
 	r.t.Helper()
+	return answered(r, wire.SubmitSubject(caller, channel), q.bytes(), wire.DecodeReply)
+}
+
+// answered asks until the answer is another than that the service cannot answer in time: on a busy machine that one is to be expected.
+func answered[T any](r *rig, subject string, payload []byte, decode func([]byte) (T, error)) T {
+	r.t.Helper()
 	for deadline := time.Now().Add(patience); ; {
-		msg, err := r.nc.Request(wire.SubmitSubject(caller, channel), q.bytes(), patience)
+		msg, err := r.nc.Request(subject, payload, patience)
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		reply, err := wire.DecodeReply(msg.Data)
-		var late *wire.Refusal // a busy machine: the answer says to send it again
+		answer, err := decode(msg.Data)
+		var late *wire.Refusal
 		if errors.As(err, &late) && late.Code == wire.CodeUnavailable && time.Now().Before(deadline) {
 			continue
 		}
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		return reply
+		return answer
 	}
 }
 
@@ -327,15 +335,7 @@ var bg = context.Background()
 // cancel asks for a cancellation.
 func (r *rig) cancel(caller, channel, key string) wire.Cancelled {
 	r.t.Helper()
-	msg, err := r.nc.Request(wire.CancelSubject(caller), wire.Ref{Channel: channel, Key: dedup.Key(key)}.Encode(), patience)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	answer, err := wire.DecodeCancelled(msg.Data)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return answer
+	return answered(r, wire.CancelSubject(caller), wire.Ref{Channel: channel, Key: dedup.Key(key)}.Encode(), wire.DecodeCancelled)
 }
 
 // wipe loses the request stream with everything in it.

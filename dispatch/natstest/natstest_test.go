@@ -17,17 +17,17 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 func connect(t *testing.T, url string, opts ...nats.Option) (*nats.Conn, jetstream.JetStream) {
 	t.Helper()
-	opts = append([]nats.Option{nats.ReconnectWait(20 * time.Millisecond), nats.MaxReconnects(-1)}, opts...)
+	opts = append([]nats.Option{nats.Timeout(patience), nats.ReconnectWait(20 * time.Millisecond), nats.MaxReconnects(-1)}, opts...)
 	nc, err := nats.Connect(url, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	js, err := jetstream.New(nc)
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(patience))
 	if err != nil {
 		t.Fatal(err)
 	}
