@@ -28,3 +28,6 @@ func (p *peers) mishaps() map[string]int { return nil }
 func (p *peers) effects() []effect { return nil }
 
 func (p *peers) close() {}
+
+// drawMishaps chooses how often they misbehave in a round.
+func drawMishaps(_ *rand.Rand) mishaps { return mishaps{} }

@@ -62,6 +62,9 @@ func StartWire(serverURL string) (*Wire, error) {
 // URL is the server's, through the proxy.
 func (w *Wire) URL() string { return w.url }
 
+// Addr is host and port of the proxy.
+func (w *Wire) Addr() string { return w.listen.Addr().String() }
+
 // Arm sets a fault for the next statement whose text contains marker (any case), on whichever connection. A comment in
 // the statement makes a good marker. Prepared statements are known by the text they were prepared with; preparing one
 // triggers nothing. A COMMIT that the client sends by itself is the statement "commit". Each Arm triggers once.
@@ -75,6 +78,15 @@ func (w *Wire) ArmAfter(fault WireFault, marker, earlier string) *WireHit {
 	defer w.mu.Unlock()
 	w.hits = append(w.hits, h)
 	return h
+}
+
+// Disarm takes back every fault that no statement has met.
+func (w *Wire) Disarm() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, h := range w.hits {
+		h.taken = true
+	}
 }
 
 // Cut breaks every connection at once, in both directions.

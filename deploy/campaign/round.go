@@ -1,0 +1,253 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/onebell/onebell/deploy/local"
+	"github.com/onebell/onebell/dispatch/admin"
+	"github.com/onebell/onebell/intents"
+)
+
+// Sizes of a round.
+const (
+	dispatchers    = 3
+	attemptTimeout = time.Second
+	chaosTime      = 18 * time.Second
+	facts          = 400
+)
+
+// round is one seed: a fresh broker and database, dispatchers, providers and producers, some seconds of faults, and what is left.
+type round struct {
+	seed   uint64
+	worker *worker
+	dir    string // of its logs
+	record *record
+	lease  time.Duration
+
+	broker    *broker
+	wire      *local.Wire
+	brokers   []*link
+	databases []*link
+	peers     *peers
+	producers *producers
+	slots     []*slot
+	mended    time.Time
+}
+
+// rnd is a source of choices of its own for each part, so that what one part does with time changes nothing for another.
+func (r *round) rnd(part string) *rand.Rand {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(part)) // never fails
+	return rand.New(rand.NewPCG(r.seed, h.Sum64()))
+}
+
+// outcome is what a round found.
+type outcome struct {
+	seed       uint64
+	faults     []injected
+	reached    []string // fault points
+	violations []violation
+	summary    summary
+	takeovers  []time.Duration // from a kill to the settlement by whoever took over
+	took       time.Duration
+	logs       string // the folder, where there is a violation
+}
+
+// run is the whole round. An error is the campaign's own, not the product's.
+func (r *round) run(ctx context.Context) (o outcome, err error) {
+	begin := time.Now()
+	o.seed, r.record, r.lease = r.seed, &record{}, intents.LeaseFor(attemptTimeout)
+	defer func() { o.took = time.Since(begin) }()
+	defer r.down()
+	if err := r.up(ctx); err != nil {
+		return o, err
+	}
+	if err := r.chaos(ctx); err != nil {
+		return o, err
+	}
+	api, err := r.mend(ctx)
+	if err != nil {
+		return o, err
+	}
+	return r.judge(ctx, api, o)
+}
+
+// up starts everything but the dispatchers.
+func (r *round) up(ctx context.Context) (err error) {
+	if err := os.MkdirAll(r.dir, 0o755); err != nil {
+		return err
+	}
+	if err := r.worker.db.fresh(ctx, fmt.Sprintf("seed_%d", r.seed)); err != nil {
+		return err
+	}
+	if r.broker, err = startBroker(r.worker.root, r.dir); err != nil {
+		return err
+	}
+	if r.wire, err = local.StartWire(r.worker.db.url()); err != nil {
+		return err
+	}
+	if r.peers, err = newPeers(r.rnd("peers")); err != nil {
+		return err
+	}
+	r.producers = newProducers(r.broker.url(), r.peers, r.rnd("producers"), facts)
+	for n := range dispatchers {
+		if err := r.addSlot(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *round) addSlot(n int) error {
+	toBroker, err := newLink(r.broker.addr())
+	if err != nil {
+		return err
+	}
+	r.brokers = append(r.brokers, toBroker)
+	toDatabase, err := newLink(r.wire.Addr())
+	if err != nil {
+		return err
+	}
+	r.databases = append(r.databases, toDatabase)
+	r.slots = append(r.slots, &slot{
+		binary: r.worker.binary, ledger: filepath.Join(r.dir, "points"), lease: r.lease, record: r.record, rnd: r.rnd(fmt.Sprint("slot ", n)),
+		env: append(r.peers.env(),
+			"ONEBELL_NATS_URL=nats://"+brokerUser+":"+brokerPassword+"@"+toBroker.addr(),
+			"ONEBELL_DATABASE_URL="+strings.Replace(r.wire.URL(), r.wire.Addr(), toDatabase.addr(), 1),
+			"ONEBELL_SECRET="+campaignSecret, "ONEBELL_ADMIN_ADDR=127.0.0.1:0", "ONEBELL_LOG_LEVEL=info", "ONEBELL_LOG_FORMAT=json"),
+	})
+	return nil
+}
+
+// campaignSecret is the deployment's secret; no log may show it.
+const campaignSecret = "canary-secret-0123456789abcdef0123456789abcdef"
+
+// chaos runs everything at once for a while; when it returns no fault is injected any more.
+func (r *round) chaos(ctx context.Context) error {
+	ctx, stop := context.WithTimeout(ctx, chaosTime)
+	defer stop()
+	r.peers.trouble(drawMishaps(r.rnd("mishaps")))
+	together, ctx := errgroup.WithContext(ctx)
+	telling := make(chan error, 1)
+	go func() { telling <- r.producers.run(ctx, chaosTime*3/4) }()
+	for n, s := range r.slots {
+		together.Go(func() error { s.chaos(ctx, r.firstLives(n)...); return nil })
+	}
+	for _, run := range []func(context.Context) error{
+		(&databaseFaults{r.worker.db, r.rnd("database"), r.record}).run,
+		(&statementFaults{r.wire, r.rnd("statements"), r.record}).run,
+		(&brokerFaults{r.broker, r.rnd("broker"), r.record}).run,
+		(&networkFaults{r.brokers, r.databases, r.rnd("network"), r.record}).run,
+		(&networkFaults{r.brokers, r.databases, r.rnd("swizzle"), r.record}).swizzle,
+	} {
+		together.Go(func() error { return run(ctx) })
+	}
+	err := together.Wait()
+	return errors.Join(err, <-telling)
+}
+
+// firstLives gives one dispatcher of every other round a pause past its lease: it takes most of the round.
+func (r *round) firstLives(slot int) []life {
+	rnd := r.rnd("first lives")
+	if slot == 0 && rnd.IntN(2) == 0 {
+		return []life{drawLongPause(rnd, r.lease)}
+	}
+	return nil
+}
+
+// mend takes every fault away, starts dispatchers that nothing happens to, and waits until everything is settled.
+func (r *round) mend(ctx context.Context) (*admin.Client, error) {
+	r.peers.trouble(mishaps{})
+	r.wire.Disarm()
+	for _, k := range slices.Concat(r.brokers, r.databases) {
+		k.refuse(false)
+		k.release(towards)
+		k.release(back)
+	}
+	r.mended = time.Now()
+	addrs := make([]string, len(r.slots))
+	together, starting := errgroup.WithContext(ctx)
+	starting, cancel := context.WithTimeout(starting, time.Minute)
+	defer cancel()
+	for n, s := range r.slots {
+		together.Go(func() (err error) {
+			d, err := s.start(life{})
+			if err != nil {
+				return err
+			}
+			addrs[n], err = d.serves(starting)
+			return err
+		})
+	}
+	if err := together.Wait(); err != nil {
+		return nil, err
+	}
+	return admin.NewClient("http://"+addrs[0], "", nil)
+}
+
+// judge waits until everything is settled, gathers the evidence and has it checked.
+func (r *round) judge(ctx context.Context, api *admin.Client, o outcome) (outcome, error) {
+	late, err := r.settled(ctx)
+	if err != nil {
+		return o, err
+	}
+	o.violations = append(o.violations, late...)
+	for _, s := range r.slots {
+		if s.faulty != nil {
+			o.violations = append(o.violations, violation{"no fault explains it", s.faulty.Error()})
+		}
+	}
+	r.record.addAll(r.peers.mishaps())
+	r.record.addAll(r.producers.mishaps())
+	e := evidence{
+		effects: r.peers.effects(), told: r.producers.told(), api: api, logs: r.logs(), faults: r.record.all(), lease: r.lease, mended: r.mended,
+	}
+	if e.events, err = readEvents(ctx, r.broker.url()); err != nil {
+		return o, err
+	}
+	o.violations = append(o.violations, check(ctx, e)...)
+	if o.summary, err = summarize(ctx, e); err != nil {
+		return o, err
+	}
+	if o.takeovers, err = r.takeoverTimes(ctx); err != nil {
+		return o, err
+	}
+	o.faults, o.reached = e.faults, r.reached()
+	if len(o.violations) > 0 {
+		o.logs = r.dir
+	}
+	return o, r.keep(o)
+}
+
+// down ends what is left.
+func (r *round) down() {
+	var all sync.WaitGroup
+	for _, s := range r.slots {
+		all.Go(s.end)
+	}
+	all.Wait()
+	for _, k := range slices.Concat(r.brokers, r.databases) {
+		k.close()
+	}
+	if r.wire != nil {
+		r.wire.Close()
+	}
+	if r.broker != nil {
+		r.broker.kill()
+	}
+	if r.peers != nil {
+		r.peers.close()
+	}
+}

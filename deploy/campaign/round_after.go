@@ -1,0 +1,214 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/onebell/onebell/dispatch/wire"
+)
+
+const (
+	settlePatience = 2 * time.Minute  // until everything is settled, intents that back off included
+	lookPatience   = 10 * time.Second // within which somebody must have looked at what is due, on a busy machine
+)
+
+// open is what is not settled yet.
+type open struct {
+	intents, overdue, outbox int
+	requests                 uint64
+	oldest                   string
+}
+
+func (o open) String() string {
+	return fmt.Sprintf("%d intents open, %d of them overdue (%s), %d rows in the outbox, %d requests in the stream", o.intents, o.overdue, o.oldest, o.outbox, o.requests)
+}
+
+// settled waits until every intent is terminal or UNKNOWN, every request is taken and every event is out. What is overdue when a lease and
+// some seconds have passed since everything was mended is a violation, as is what is never settled.
+func (r *round) settled(ctx context.Context) ([]violation, error) {
+	nc, err := nats.Connect(r.broker.url())
+	if err != nil {
+		return nil, err
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := r.worker.db.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	for {
+		left, err := r.open(ctx, conn, js)
+		since := time.Since(r.mended)
+		switch {
+		case err != nil:
+			return nil, err
+		case left.intents == 0 && left.outbox == 0 && left.requests == 0:
+			return nil, nil
+		case left.overdue > 0 && since > r.lease+lookPatience:
+			return []violation{{"I4", fmt.Sprintf("%v after everything was mended: %v", since.Round(time.Second), left)}}, nil
+		case since > settlePatience:
+			return []violation{{"I4", fmt.Sprintf("not settled %v after everything was mended: %v", since.Round(time.Second), left)}}, nil
+		}
+		if !pause(ctx, 100*time.Millisecond) {
+			return nil, ctx.Err()
+		}
+	}
+}
+
+const openSQL = `select (select count(*) from intents where state in ('pending', 'sending')),
+	(select count(*) from outbox), o.n, o.oldest
+  from (select count(*) n, coalesce(min(format('%s %s since %s', kind, intent_id, at)), '') oldest from (
+	select intent_id, kind, at from agenda where kind in ('due', 'leased') and at < now() - $1::interval
+	union all
+	select i.id, 'claimed', b.lease_until from claim_batches b cross join unnest(b.intents) x (id) join intents i using (id)
+	 where i.state = 'sending' and i.generation = 1 and b.lease_until < now() - $1::interval) a) o`
+
+func (r *round) open(ctx context.Context, conn *pgx.Conn, js jetstream.JetStream) (open, error) {
+	var o open
+	err := conn.QueryRow(ctx, openSQL, lookPatience).Scan(&o.intents, &o.outbox, &o.overdue, &o.oldest)
+	if err != nil {
+		return o, err
+	}
+	stream, err := js.Stream(ctx, wire.RequestStream)
+	if err != nil {
+		return o, err
+	}
+	o.requests = stream.CachedInfo().State.Msgs
+	return o, nil
+}
+
+// takeoverTimes is how long it took from each kill until what the dead process had claimed was settled by another.
+const takeoverSQL = `select substring(t.detail from '^the lease of (.*) ran out$'),
+	(select min(c.at) from changes c where c.intent_id = t.intent_id and c.id > t.id and c.generation = t.generation)
+  from changes t where t.cause = 'takeover'`
+
+func (r *round) takeoverTimes(ctx context.Context) ([]time.Duration, error) {
+	died := map[string]time.Time{}
+	for _, s := range r.slots {
+		for _, d := range s.lives {
+			if at := d.log.ending(); !at.IsZero() && d.killed() {
+				died[d.log.owner()] = at
+			}
+		}
+	}
+	conn, err := r.worker.db.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	rows, err := conn.Query(ctx, takeoverSQL)
+	if err != nil {
+		return nil, err
+	}
+	var owner string
+	var at *time.Time
+	var out []time.Duration
+	_, err = pgx.ForEachRow(rows, []any{&owner, &at}, func() error {
+		if death, ok := died[owner]; ok && at != nil {
+			out = append(out, at.Sub(death))
+		}
+		return nil
+	})
+	return out, err
+}
+
+// readEvents is every event that the service told.
+func readEvents(ctx context.Context, url string) ([]wire.Event, error) {
+	nc, err := nats.Connect(url)
+	if err != nil {
+		return nil, err
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, err
+	}
+	stream, err := js.Stream(ctx, wire.EventStream)
+	if err != nil {
+		return nil, err
+	}
+	last := stream.CachedInfo().State.LastSeq
+	reader, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{})
+	if err != nil {
+		return nil, err
+	}
+	var events []wire.Event
+	for seq := uint64(0); seq < last; {
+		msg, err := reader.Next(jetstream.FetchMaxWait(10 * time.Second))
+		if err != nil {
+			return nil, err
+		}
+		meta, err := msg.Metadata()
+		if err != nil {
+			return nil, err
+		}
+		seq = meta.Sequence.Stream
+		event, err := wire.DecodeEvent(msg.Data())
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, event)
+	}
+	return events, nil
+}
+
+// logs is what every dispatcher of the round wrote.
+func (r *round) logs() string {
+	var text strings.Builder
+	for _, s := range r.slots {
+		s.mu.Lock()
+		for _, d := range s.lives {
+			text.Write(d.log.bytes())
+		}
+		s.mu.Unlock()
+	}
+	return text.String()
+}
+
+// reached is the fault points that some dispatcher passed.
+func (r *round) reached() []string {
+	var points []string
+	for _, line := range ledgerLines(filepath.Join(r.dir, "points")) {
+		if point, _, ok := strings.Cut(line, " reached"); ok && !slices.Contains(points, point) {
+			points = append(points, point)
+		}
+	}
+	return points
+}
+
+// keep writes the logs of a round that found something, and removes the folder of one that did not.
+func (r *round) keep(o outcome) error {
+	if len(o.violations) == 0 {
+		return os.RemoveAll(r.dir)
+	}
+	var found strings.Builder
+	for _, v := range o.violations {
+		fmt.Fprintf(&found, "%s: %s\n", v.invariant, v.what)
+	}
+	found.WriteString("\nfaults:\n")
+	for _, f := range o.faults {
+		fmt.Fprintf(&found, "%s %s\n", f.at.Format(time.RFC3339Nano), f.kind)
+	}
+	err := os.WriteFile(filepath.Join(r.dir, "violations.txt"), []byte(found.String()), 0o600)
+	for n, s := range r.slots {
+		for m, d := range s.lives {
+			name := fmt.Sprintf("dispatcher-%d-%02d-pid%d.log", n, m, d.cmd.Process.Pid)
+			err = errors.Join(err, os.WriteFile(filepath.Join(r.dir, name), d.log.bytes(), 0o600))
+		}
+	}
+	return err
+}

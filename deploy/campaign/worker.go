@@ -1,0 +1,38 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// worker runs rounds, one after the other, on a database server of its own.
+type worker struct {
+	root   string // of the module
+	binary string // under test
+	dir    string // of the logs
+	db     *database
+}
+
+func (w *worker) round(ctx context.Context, seed uint64) (outcome, error) {
+	r := &round{seed: seed, worker: w, dir: filepath.Join(w.dir, fmt.Sprintf("seed-%d", seed))}
+	return r.run(ctx)
+}
+
+// build makes the binary under test, with its fault points, from the checkout that the campaign is run in.
+func build(ctx context.Context, dir string) (root, binary string, err error) {
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
+	if err != nil {
+		return "", "", fmt.Errorf("go list -m: %w; run the campaign in a checkout of onebell", err)
+	}
+	root, binary = strings.TrimSpace(string(out)), filepath.Join(dir, "onebell")
+	cmd := exec.CommandContext(ctx, "go", "build", "-tags", "onebell_faults", "-o", binary, "./cmd/onebell")
+	cmd.Dir, cmd.Stderr = root, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return "", "", fmt.Errorf("go build: %w", err)
+	}
+	return root, binary, nil
+}
