@@ -1,0 +1,2 @@
+-- clock: the database's clock.
+select clock_timestamp()
