@@ -1,33 +1,166 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
 )
 
-// effect is one thing that a provider did.
-type effect struct{}
+// Channels of a campaign.
+const (
+	mailChannel  = "mail"
+	keyedChannel = "keyed"
+	plainChannel = "plain"
+)
 
-// mishaps says how often the providers misbehave.
-type mishaps struct{}
+// keyWindow is how long the keyed receiver remembers, and what the dispatchers are told of it.
+const keyWindow = 25 * time.Second
 
-// peers are the providers.
-type peers struct{}
+// peers are the providers: real servers on sockets of this machine, which misbehave as told and keep a ledger. Their methods may be
+// called concurrently.
+type peers struct {
+	seed    uint64
+	canary  string // stands in every recipient and every content, and nowhere else
+	ledger  ledger
+	timeout time.Duration // of the dispatchers' attempts
+	gone    chan struct{} // closed by close
 
-func newPeers(_ *rand.Rand) (*peers, error) { return &peers{}, nil }
+	mail         *mailPeer
+	keyed, plain *hookPeer
+
+	mu    sync.Mutex
+	rates mishaps
+	calls map[string]int // by channel and recipient
+}
+
+func newPeers(rnd *rand.Rand) (_ *peers, err error) {
+	p := &peers{
+		seed: rnd.Uint64(), canary: fmt.Sprintf("canary%08x", rnd.Uint32()), timeout: attemptTimeout,
+		gone: make(chan struct{}), calls: map[string]int{},
+	}
+	defer func() {
+		if err != nil {
+			p.close()
+		}
+	}()
+	if p.mail, err = newMailPeer(p); err != nil {
+		return nil, err
+	}
+	if p.keyed, err = newHookPeer(p, keyedChannel); err != nil {
+		return nil, err
+	}
+	p.plain, err = newHookPeer(p, plainChannel)
+	return p, err
+}
+
+// channels lists the channels that env configures.
+func (p *peers) channels() []string { return []string{mailChannel, keyedChannel, plainChannel} }
 
 // env is what a dispatcher is configured with to reach them: ONEBELL_CHANNELS and every channel's variables.
-func (p *peers) env() []string { return nil }
+func (p *peers) env() []string {
+	env := []string{
+		"ONEBELL_CHANNELS=mail:smtp,keyed:webhook,plain:webhook",
+		"ONEBELL_CHANNEL_MAIL_ADDR=" + p.mail.addr, "ONEBELL_CHANNEL_MAIL_FROM=shop@example.org", "ONEBELL_CHANNEL_MAIL_TLS=none",
+		"ONEBELL_CHANNEL_KEYED_DEDUP=idempotency-key", "ONEBELL_CHANNEL_KEYED_KEY_WINDOW=" + keyWindow.String(),
+		"ONEBELL_CHANNEL_KEYED_ALLOW_PRIVATE=127.0.0.0/8", "ONEBELL_CHANNEL_PLAIN_ALLOW_PRIVATE=127.0.0.0/8",
+	}
+	for _, name := range []string{"MAIL", "KEYED", "PLAIN"} {
+		env = append(env, "ONEBELL_CHANNEL_"+name+"_TIMEOUT="+p.timeout.String(), "ONEBELL_CHANNEL_"+name+"_CONCURRENCY=8")
+	}
+	return env
+}
+
+// recipient is the n-th address of a channel. One that is gone is refused for good, whenever it is tried.
+func (p *peers) recipient(channel string, n int, gone bool) string {
+	name := fmt.Sprintf("%s-%d", p.canary, n)
+	if gone {
+		name += goneMark
+	}
+	switch channel {
+	case keyedChannel:
+		return p.keyed.url + name
+	case plainChannel:
+		return p.plain.url + name
+	}
+	return name + "@example.org"
+}
+
+// goneMark ends the name of a recipient that is refused for good.
+const goneMark = "-gone"
+
+// canaries are what must not be seen in any log, metric or event.
+func (p *peers) canaries() []string { return []string{p.canary} }
 
 // trouble sets how often they misbehave from now on; the zero value mends them.
-func (p *peers) trouble(_ mishaps) {}
+func (p *peers) trouble(m mishaps) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rates = m
+}
+
+// fate decides what becomes of a call.
+func (p *peers) fate(channel, recipient string) mishap {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.calls[channel+" "+recipient]++
+	return p.rates[channel].draw(p.seed, channel, recipient, p.calls[channel+" "+recipient])
+}
+
+// hold waits, unless the peers are closed first.
+func (p *peers) hold(d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-p.gone:
+	}
+}
+
+// holdLate waits until the sender has given up on the call.
+func (p *peers) holdLate(recipient string) {
+	p.hold(p.timeout + spanOf(p.seed, recipient, 200*time.Millisecond, 2*time.Second))
+}
+
+// holdSlow waits for a while that a sender puts up with.
+func (p *peers) holdSlow(recipient string) {
+	p.hold(spanOf(p.seed, recipient, p.timeout/20, p.timeout/3))
+}
 
 // mishaps counts what they did wrong, by kind.
-func (p *peers) mishaps() map[string]int { return nil }
+func (p *peers) mishaps() map[string]int {
+	p.ledger.mu.Lock()
+	defer p.ledger.mu.Unlock()
+	out := map[string]int{}
+	maps.Copy(out, p.ledger.mishaps)
+	return out
+}
 
-// effects is their ledger.
-func (p *peers) effects() []effect { return nil }
+// effects is their ledger, in the order in which they decided.
+func (p *peers) effects() []effect {
+	p.ledger.mu.Lock()
+	defer p.ledger.mu.Unlock()
+	return slices.Clone(p.ledger.kept)
+}
 
-func (p *peers) close() {}
+func (p *peers) close() {
+	close(p.gone)
+	var errs []error
+	if p.mail != nil {
+		errs = append(errs, p.mail.close())
+	}
+	for _, h := range []*hookPeer{p.keyed, p.plain} {
+		if h != nil {
+			errs = append(errs, h.close())
+		}
+	}
+	_ = errors.Join(errs...) // what listens on this machine can be left to its end
+}
 
 // drawMishaps chooses how often they misbehave in a round.
-func drawMishaps(_ *rand.Rand) mishaps { return mishaps{} }
+func drawMishaps(rnd *rand.Rand) mishaps {
+	return evenly(0.08+0.22*rnd.Float64(), mailChannel, keyedChannel, plainChannel)
+}
