@@ -15,22 +15,26 @@ func TestWhatIsDueComesBeforeNewRequestsWhereTurnsAreScarce(t *testing.T) {
 	r := newRig(t)
 	c := on(keyed)
 	c.draw = func(m channels.Message) ([]byte, error) { return json.Marshal(string(m.Content)) }
-	scarce := c.as("hooks", func(s *channels.Settings) { s.Rate = 10 })
+	c.send = func(ctx, channels.Attempt) channels.Outcome {
+		time.Sleep(150 * time.Millisecond) // a provider's time: a turn comes before a sender is free
+		return accepted()
+	}
+	scarce := c.as("hooks", func(s *channels.Settings) { s.Rate, s.Concurrency = 10, 1 })
 	cfg := r.config(r.store, scarce)
 	cfg.Dispatch = false
 	intake := r.start(cfg) // admits, and sends nothing
-	const old = 16
+	const old = 12
 	for n := range old {
 		r.submit("shop", "hooks", ask(fmt.Sprintf("old:%d", n)).with("priority", "high").with("content", map[string]any{"text": "OLD"}))
 	}
 	r.drain(intake)
 	r.dispatcher(scarce)
 	r.until("the first of the old ones sent", func() bool { return c.count() > 0 })
-	// Requests arrive at twice the rate until the old ones are sent. Counted is the order, so that a slow machine is no fault.
+	// Requests arrive at twice the rate and more until the old ones are sent. Counted is the order, so that a slow machine is no fault.
 	sentOld, newBefore := 0, 0
 	for n, deadline := 0, time.Now().Add(patience); sentOld < old && time.Now().Before(deadline); n++ {
 		r.publish(wire.RequestSubject("shop", "hooks"), ask(fmt.Sprintf("new:%d", n)).with("priority", "low").bytes())
-		time.Sleep(50 * time.Millisecond) // twice the rate
+		time.Sleep(50 * time.Millisecond) // between two of them
 		sentOld, newBefore = 0, 0
 		for _, s := range c.all() {
 			switch {
