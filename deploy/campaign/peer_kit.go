@@ -1,11 +1,13 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -74,19 +76,27 @@ func (p *peers) env() []string {
 	return env
 }
 
-// recipient is the n-th address of a channel. One that is gone is refused for good, whenever it is tried.
-func (p *peers) recipient(channel string, n int, gone bool) string {
-	name := fmt.Sprintf("%s-%d", p.canary, n)
+// recipient is the address that belongs to an intent. One that is gone is refused for good, whenever it is tried.
+func (p *peers) recipient(of identity, gone bool) string {
+	name := fmt.Sprintf("%s-%s-%s-%d", p.canary, of.caller, strings.ReplaceAll(of.key, ":", "-"), of.revision)
 	if gone {
 		name += goneMark
 	}
-	switch channel {
+	switch of.channel {
 	case keyedChannel:
 		return p.keyed.url + name
 	case plainChannel:
 		return p.plain.url + name
 	}
 	return name + "@example.org"
+}
+
+// content is what an intent says, with the mark by which the ledger knows it.
+func (p *peers) content(of identity, v variant) json.RawMessage {
+	if of.channel == mailChannel {
+		return fmt.Appendf(nil, `{"subject":"Your order","text":"%s\nfor %s"}`, mark(of, v), p.canary)
+	}
+	return fmt.Appendf(nil, `{"type":"order.paid","data":{"mark":%q,"for":%q}}`, mark(of, v), p.canary)
 }
 
 // goneMark ends the name of a recipient that is refused for good.
