@@ -2,9 +2,12 @@ package dedup
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 )
 
@@ -63,4 +66,48 @@ func FuzzCanonicalJSON(f *testing.F) {
 			t.Fatalf("%q and its rewritten form %q differ: %q, %q, %v", data, reordered, out, third, err)
 		}
 	})
+}
+
+// FuzzFingerprint: two meanings have one fingerprint exactly when no member of theirs differs, and it is the digest that somebody else
+// would compute from the documents alone: canonical JSON of the five members.
+func FuzzFingerprint(f *testing.F) {
+	f.Add("ada@example.org", `{"text":"a"}`, "", int64(1764496800000000), "ada@example.org", `{"text":"a"}`, "", int64(1764496800000000))
+	f.Add("a\x01\"\\", `{"b":1.0,"a":"\u2028"}`, "x\n", int64(-1), "a", `{"a":"\u2028","b":1}`, "x", int64(0))
+	f.Add("", `[]`, `","content":{}`, int64(1), `","content":{}`, `[]`, "", int64(1))
+	f.Fuzz(func(t *testing.T, to, text, collapse string, micros int64, to2, text2, collapse2 string, micros2 int64) {
+		a, okA := fuzzMeaning(to, text, collapse, micros)
+		b, okB := fuzzMeaning(to2, text2, collapse2, micros2)
+		if !okA || !okB {
+			return
+		}
+		if same, fields := a.Fingerprint() == b.Fingerprint(), ChangedFields(a, b); same != (len(fields) == 0) {
+			t.Fatalf("%+v and %+v: one fingerprint is %v, members that differ %q", a, b, same, fields)
+		}
+		document, err := json.Marshal(map[string]any{
+			"version": FingerprintVersion, "recipient": a.Recipient, "content": json.RawMessage(a.Content), "collapse_id": a.CollapseID,
+			"occurred_at": a.OccurredAt.Format("2006-01-02T15:04:05.000000Z07:00"),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		canonical, err := CanonicalJSON(document)
+		if err != nil {
+			return // longer or deeper than content may be
+		}
+		if a.Fingerprint().Sum != sha256.Sum256(canonical) {
+			t.Fatalf("%+v: the fingerprint is not that of %s", a, canonical)
+		}
+	})
+}
+
+// fuzzMeaning makes a meaning of what a request could carry.
+func fuzzMeaning(to, content, collapse string, micros int64) (Meaning, bool) {
+	const year = int64(366 * 24 * time.Hour / time.Microsecond)
+	for _, s := range []string{to, collapse} {
+		if !utf8.ValidString(s) || strings.ContainsRune(s, 0) {
+			return Meaning{}, false
+		}
+	}
+	m, err := NewMeaning(to, []byte(content), collapse, time.UnixMicro(micros%(1000*year)))
+	return m, err == nil
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"reflect"
 	"slices"
 	"testing"
@@ -46,6 +47,65 @@ func FuzzDecode(f *testing.F) {
 		r.Content, back.Content = nil, nil
 		if !reflect.DeepEqual(r, back) {
 			t.Fatalf("read %+v, written and read %+v", r, back)
+		}
+	})
+}
+
+// FuzzAnswers: what comes back over the wire, or is sent in its place, is read or refused, and what was read can be written and read.
+func FuzzAnswers(f *testing.F) {
+	for _, name := range []string{"reply-accepted.json", "reply-conflict.json", "status-reply.json", "cancel-reply.json", "event.json", "event-refusal.json", "error.json", "status-request.json"} {
+		f.Add(golden(f, name))
+	}
+	for _, s := range []string{``, `null`, `{}`, `{"error":null}`, `{"error":{}}`, `{"error":{"code":"stale","message":"m"}}`, `{"verdict":1}`, `{"channel":"mail","key":"a:b","revision":0}`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if v, err := DecodeReply(data); err == nil {
+			rewritten(t, v, v.Encode, DecodeReply)
+		}
+		if v, err := DecodeStatus(data); err == nil {
+			rewritten(t, v, v.Encode, DecodeStatus)
+		}
+		if v, err := DecodeCancelled(data); err == nil {
+			rewritten(t, v, v.Encode, DecodeCancelled)
+		}
+		if v, err := DecodeEvent(data); err == nil {
+			rewritten(t, v, v.Encode, DecodeEvent)
+		}
+		if v, err := DecodeRef(data); err == nil {
+			rewritten(t, v, v.Encode, DecodeRef)
+		}
+	})
+}
+
+func rewritten[T any](t *testing.T, v T, encode func() []byte, decode func([]byte) (T, error)) {
+	t.Helper()
+	text := encode()
+	back, err := decode(text)
+	if err != nil || !bytes.Equal(text, any(back).(interface{ Encode() []byte }).Encode()) {
+		t.Fatalf("%+v was written as %s and read as %+v, %v", v, text, back, err)
+	}
+}
+
+// FuzzSubject: a subject that is taken is exactly the one that its parts make.
+func FuzzSubject(f *testing.F) {
+	for _, s := range []string{
+		"onebell.request.shop.mail", "onebell.submit.shop.mail", "onebell.status.shop", "onebell.cancel.shop", "onebell.request.*.mail",
+		"onebell.request.shop", "onebell.request..mail", "onebell.request.shop.mail.x", "onebell.request.SHOP.mail", ">", "",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, subject string) {
+		r, err := ParseSubject(subject)
+		if err != nil {
+			return
+		}
+		made := map[Kind]string{
+			KindRequest: RequestSubject(r.Caller, r.Channel), KindSubmit: SubmitSubject(r.Caller, r.Channel),
+			KindStatus: StatusSubject(r.Caller), KindCancel: CancelSubject(r.Caller),
+		}[r.Kind]
+		if made != subject {
+			t.Fatalf("%q was read as %+v, which makes %q", subject, r, made)
 		}
 	})
 }
