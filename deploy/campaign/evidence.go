@@ -17,6 +17,10 @@ type evidence struct {
 	faults  []injected
 	lease   time.Duration // of the channels' claims
 	mended  time.Time     // since then no fault was injected
+
+	seen     []sighting // what was seen on the way
+	metrics  string     // the metrics page of each dispatcher that was left
+	canaries []string   // what none of them may show
 }
 
 // injected is one disturbance that took effect.

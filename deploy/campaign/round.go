@@ -43,6 +43,7 @@ type round struct {
 	peers     *peers
 	producers *producers
 	slots     []*slot
+	watcher   *watcher
 	mended    time.Time
 }
 
@@ -140,6 +141,8 @@ func (r *round) chaos(ctx context.Context) error {
 	defer stop()
 	r.peers.trouble(drawMishaps(r.rnd("mishaps")))
 	together, ctx := errgroup.WithContext(ctx)
+	r.watcher = newWatcher(r.admins)
+	together.Go(func() error { r.watcher.run(ctx); return nil })
 	telling := make(chan error, 1)
 	go func() { telling <- r.producers.run(ctx, chaosTime*3/4) }()
 	for n, s := range r.slots {
@@ -213,6 +216,7 @@ func (r *round) judge(ctx context.Context, api *admin.Client, o outcome) (outcom
 	r.record.addAll(r.producers.mishaps())
 	e := evidence{
 		effects: r.peers.effects(), told: r.producers.told(), api: api, logs: r.logs(), faults: r.record.all(), lease: r.lease, mended: r.mended,
+		seen: r.watcher.sightings(), metrics: readMetrics(ctx, r.admins()), canaries: append(r.peers.canaries(), r.secrets()...),
 	}
 	if e.events, err = readEvents(ctx, r.broker.url()); err != nil {
 		return o, err
