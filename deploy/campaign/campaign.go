@@ -17,6 +17,7 @@ type options struct {
 	first, seeds uint64
 	parallel     int
 	logs         string // folder that keeps what a violation left behind
+	keep         bool   // that of every round
 	json         string // file that gets the table
 	short        bool
 }
@@ -43,7 +44,7 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 		return err
 	}
 	res := &results{began: time.Now()}
-	err = res.work(ctx, o, worker{root: root, binary: binary, dir: o.logs}, out)
+	err = res.work(ctx, o, worker{root: root, binary: binary, dir: o.logs, keep: o.keep}, out)
 	if len(res.outcomes) == 0 {
 		return err
 	}

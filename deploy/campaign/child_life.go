@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/onebell/onebell/intents/fault"
@@ -48,6 +49,9 @@ var often = []fault.Point{
 // purges are those that only a dispatcher which forgets passes; see forgetful.
 var purges = []fault.Point{fault.PurgeMoved, fault.PurgeKeys, fault.PurgeRows}
 
+// reachable are the points that every round can pass.
+var reachable = slices.Concat(often, seldom, []fault.Point{fault.WitnessBefore})
+
 func between(rnd *rand.Rand, low, high time.Duration) time.Duration {
 	return low + time.Duration(rnd.Int64N(int64(high-low)))
 }
@@ -58,11 +62,11 @@ func pick[T any](rnd *rand.Rand, list []T) T { return list[rnd.IntN(len(list))] 
 func drawLife(rnd *rand.Rand) life {
 	l := life{limits: drawLimits(rnd)}
 	switch n := rnd.IntN(100); {
-	case n < 40:
+	case n < 45:
 		at := pick(rnd, often)
-		l.ending, l.wait = killedAtPoint, between(rnd, 1500*time.Millisecond, 3*time.Second)
-		l.plan = fmt.Sprintf("%s:%d:kill", at, 1+rnd.IntN(12))
-	case n < 60:
+		l.ending, l.wait = killedAtPoint, between(rnd, 2*time.Second, 4*time.Second)
+		l.plan = fmt.Sprintf("%s:%d:kill", at, 1+rnd.IntN(6))
+	case n < 65:
 		at := pick(rnd, seldom)
 		l.ending, l.wait = killedAtPoint, between(rnd, 4*time.Second, 9*time.Second)
 		l.plan = fmt.Sprintf("%s:1:kill", at)
@@ -80,15 +84,22 @@ func drawLife(rnd *rand.Rand) life {
 	return l
 }
 
-// drawLongPause chooses a life whose process stands still around a send until its lease is over, and dies when it is about to say
-// what it knows, or says it.
+// assigned is the life in which a dispatcher dies at the point that its seed has to see to, if it gets there in time.
+func assigned(rnd *rand.Rand, at fault.Point, lease time.Duration) life {
+	if at == fault.WitnessBefore {
+		l := drawLongPause(rnd, lease)
+		l.plan += ",witness.before:1:kill"
+		return l
+	}
+	return life{ending: killedAtPoint, plan: fmt.Sprintf("%s:%d:kill", at, 1+rnd.IntN(2)), wait: chaosTime - 2*time.Second}
+}
+
+// drawLongPause chooses a life whose process stands still around a send until its lease is over, and then says what it
+// knows.
 func drawLongPause(rnd *rand.Rand, lease time.Duration) life {
 	at := pick(rnd, []fault.Point{fault.SendBefore, fault.SendDone, fault.SendDone, fault.SettleBefore})
 	l := life{ending: pausedPastLease, wait: 4 * time.Second, pause: lease + between(rnd, 2*time.Second, 6*time.Second)}
 	l.plan = fmt.Sprintf("%s:%d:stop", at, 1+rnd.IntN(5))
-	if rnd.IntN(2) == 0 {
-		l.plan += fmt.Sprintf(",%s:1:kill", fault.WitnessBefore)
-	}
 	return l
 }
 

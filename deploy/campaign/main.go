@@ -44,6 +44,7 @@ func newRoot() *cobra.Command {
 	flags.Uint64Var(&one, "seed", 0, "run this seed alone")
 	flags.IntVar(&o.parallel, "parallel", 2, "rounds at the same time")
 	flags.StringVar(&o.logs, "logs", filepath.Join(os.TempDir(), "onebell-campaign"), "folder for the logs of rounds that found something")
+	flags.BoolVar(&o.keep, "keep", false, "keep the logs of every round")
 	root.AddCommand(newBrokerChild())
 	return root
 }

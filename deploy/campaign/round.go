@@ -148,26 +148,37 @@ func (r *round) chaos(ctx context.Context) error {
 	for n, s := range r.slots {
 		together.Go(func() error { s.chaos(ctx, r.firstLives(n)...); return nil })
 	}
-	for _, run := range []func(context.Context) error{
-		(&databaseFaults{r.worker.db, r.rnd("database"), r.record}).run,
-		(&statementFaults{r.wire, r.rnd("statements"), r.record}).run,
-		(&brokerFaults{r.broker, r.rnd("broker"), r.record}).run,
-		(&networkFaults{r.brokers, r.databases, r.rnd("network"), r.record}).run,
-		(&networkFaults{r.brokers, r.databases, r.rnd("swizzle"), r.record}).swizzle,
-	} {
+	for _, run := range r.weather() {
 		together.Go(func() error { return run(ctx) })
 	}
 	err := together.Wait()
 	return errors.Join(err, <-telling)
 }
 
-// firstLives gives one dispatcher of every other round a pause past its lease: it takes most of the round.
-func (r *round) firstLives(slot int) []life {
-	rnd := r.rnd("first lives")
-	if slot == 0 && rnd.IntN(2) == 0 {
-		return []life{drawLongPause(rnd, r.lease)}
+// weather chooses two to four kinds of disturbance: what happens alone goes deeper than what is drowned by everything else.
+func (r *round) weather() []func(context.Context) error {
+	all := []func(context.Context) error{
+		(&databaseFaults{r.worker.db, r.rnd("database"), r.record}).run,
+		(&statementFaults{r.wire, r.rnd("statements"), r.record}).run,
+		(&brokerFaults{r.broker, r.rnd("broker"), r.record}).run,
+		(&networkFaults{r.brokers, r.databases, r.rnd("network"), r.record}).run,
+		(&networkFaults{r.brokers, r.databases, r.rnd("swizzle"), r.record}).swizzle,
 	}
-	return nil
+	rnd := r.rnd("weather")
+	rnd.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return all[:2+rnd.IntN(3)]
+}
+
+// firstLives are those that the seed decides: each dispatcher of each seed sees to one fault point, so that a few seeds reach all, and
+// in every other round one of them stands still past its lease first.
+func (r *round) firstLives(slot int) []life {
+	rnd := r.rnd(fmt.Sprint("first lives ", slot))
+	points := reachable
+	own := assigned(rnd, points[(int(r.seed)*dispatchers+slot)%len(points)], r.lease)
+	if slot == 0 && rnd.IntN(2) == 0 {
+		return []life{drawLongPause(rnd, r.lease), own}
+	}
+	return []life{own}
 }
 
 // mend takes every fault away, starts dispatchers that nothing happens to, and waits until everything is settled.

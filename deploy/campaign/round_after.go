@@ -74,7 +74,7 @@ const openSQL = `select (select count(*) from intents where state in ('pending',
   from (select count(*) n, coalesce(min(format('%s %s since %s', kind, intent_id, at)), '') oldest from (
 	select intent_id, kind, at from agenda where kind in ('due', 'leased') and at < now() - $1::interval
 	union all
-	select i.id, 'claimed', b.lease_until from claim_batches b cross join unnest(b.intents) x (id) join intents i using (id)
+	select i.id, 'claimed', b.lease_until from claim_batches b cross join unnest(b.intents) x (id) join intents i on i.id = x.id
 	 where i.state = 'sending' and i.generation = 1 and b.lease_until < now() - $1::interval) a) o`
 
 func (r *round) open(ctx context.Context, conn *pgx.Conn, js jetstream.JetStream) (open, error) {
@@ -192,7 +192,7 @@ func (r *round) reached() []string {
 
 // keep writes the logs of a round that found something, and removes the folder of one that did not.
 func (r *round) keep(o outcome) error {
-	if len(o.violations) == 0 {
+	if len(o.violations) == 0 && !r.worker.keep {
 		return os.RemoveAll(r.dir)
 	}
 	var found strings.Builder

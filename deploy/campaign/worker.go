@@ -14,6 +14,7 @@ type worker struct {
 	root   string // of the module
 	binary string // under test
 	dir    string // of the logs
+	keep   bool   // the logs of every round, not only of those that found something
 	db     *database
 }
 
