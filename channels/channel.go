@@ -43,10 +43,12 @@ type Looker interface {
 type Message struct {
 	EffectKey   string // encoded in the contract's KeyFormat; the same for every attempt of one intent
 	CollapseKey string // encoded in the contract's CollapseFormat; shared by the revisions of one fact; "" without collapse
-	Recipient   string // in normal form
-	Content     json.RawMessage
-	OccurredAt  time.Time
-	Date        time.Time // the date that the message bears: admission, or not_before when that is later
+	// CollapseGiven says that the collapse key stands for a collapse_id of the producer, and not for the fact alone.
+	CollapseGiven bool
+	Recipient     string // in normal form
+	Content       json.RawMessage
+	OccurredAt    time.Time
+	Date          time.Time // the date that the message bears: admission, or not_before when that is later
 }
 
 // Attempt is one claim's send.

@@ -152,8 +152,8 @@ func (in *intake) render(d *draft) (err error) {
 		date = d.request.NotBefore
 	}
 	d.entry.admission.Rendered, err = d.via.Channel.Render(channels.Message{
-		EffectKey: d.entry.admission.EffectKey, CollapseKey: d.entry.admission.CollapseKey, Recipient: d.meaning.Recipient,
-		Content: d.meaning.Content, OccurredAt: d.meaning.OccurredAt, Date: dedup.Instant(date),
+		EffectKey: d.entry.admission.EffectKey, CollapseKey: d.entry.admission.CollapseKey, CollapseGiven: d.meaning.CollapseID != "",
+		Recipient: d.meaning.Recipient, Content: d.meaning.Content, OccurredAt: d.meaning.OccurredAt, Date: dedup.Instant(date),
 	})
 	return err
 }
