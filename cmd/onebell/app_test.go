@@ -35,7 +35,7 @@ func onebell(t *testing.T, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	var out bytes.Buffer
 	log := quietFile(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // what should have refused to start is told to stop
+	ctx, cancel := context.WithTimeout(t.Context(), patience) // what should have refused to start is told to stop
 	defer cancel()
 	status = run(ctx, args, &out, log)
 	said, err := os.ReadFile(log.Name())
@@ -62,7 +62,7 @@ func fetch(t *testing.T, url string) (int, string) {
 // eventuallyReady waits until the process says that it may be given work: its consumer is set up a moment after its start.
 func eventuallyReady(t *testing.T, admin string) {
 	t.Helper()
-	eventually(t, 30*time.Second, "it is ready", func() bool {
+	eventually(t, "it is ready", func() bool {
 		status, _ := fetch(t, admin+"/readyz")
 		return status == http.StatusOK
 	})
@@ -194,7 +194,7 @@ func TestDevStaysPrintsAddressesAndKeepsItsData(t *testing.T) {
 		}
 		eventuallyReady(t, addr["admin API"])
 		for name, path := range map[string]string{"admin API": "/healthz", "mail inbox": "", "webhook receiver": ""} {
-			eventually(t, time.Minute, name+" answers as one that is ready", func() bool {
+			eventually(t, name+" answers as one that is ready", func() bool {
 				status, _ := fetch(t, addr[name]+path)
 				return status == http.StatusOK
 			})
@@ -213,7 +213,7 @@ func TestDevStaysPrintsAddressesAndKeepsItsData(t *testing.T) {
 			if status != exitOK {
 				t.Errorf("status %d after being told to stop", status)
 			}
-		case <-time.After(time.Minute):
+		case <-time.After(patience):
 			t.Fatal("it did not stop")
 		}
 	}

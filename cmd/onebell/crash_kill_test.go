@@ -5,7 +5,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -38,7 +37,7 @@ func TestKillAfterTheReplyBeforeTheSettlement(t *testing.T) {
 	w := newTown(t)
 	release := w.holdSettlements()
 	w.killAt(stageReplied, func() {
-		eventually(t, 10*time.Second, "a settlement waits", func() bool {
+		eventually(t, "a settlement waits", func() bool {
 			return w.count(`select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`) > 0
 		})
 	})
@@ -95,7 +94,7 @@ func (w *town) holdSettlements() (release func()) {
 	}
 	return func() {
 		// The server does not notice that a client which waits for a lock has died: end its backends before the lock.
-		eventually(w.t, 10*time.Second, "the dead dispatcher's backends are gone", func() bool {
+		eventually(w.t, "the dead dispatcher's backends are gone", func() bool {
 			return w.count(`select count(pg_terminate_backend(pid)) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`) == 0
 		})
 		if err := tx.Rollback(ctx); err != nil {
@@ -110,11 +109,11 @@ type killed struct{ mails, keyedCalls, plainCalls int }
 func (w *town) mustHoldAfterKill(want killed) {
 	t := w.t
 	t.Helper()
+	w.lapse()
 	w.serve()
-	limit := w.lease() + 20*time.Second
-	w.becomes("keyed", "8841", intents.Succeeded, limit)
-	w.becomes("mail", "8841", intents.UnknownState, limit)
-	w.becomes("plain", "8841", intents.UnknownState, limit)
+	w.becomes("keyed", "8841", intents.Succeeded)
+	w.becomes("mail", "8841", intents.UnknownState)
+	w.becomes("plain", "8841", intents.UnknownState)
 
 	if got := len(w.mail.all()); got != want.mails {
 		t.Errorf("the mail server took %d mails, want %d", got, want.mails)

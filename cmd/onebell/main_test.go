@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -16,4 +17,10 @@ func TestMain(m *testing.M) {
 // withDatabase stops the test binary's database server when the tests are over.
 type withDatabase struct{ m *testing.M }
 
-func (w withDatabase) Run() int { return pgtest.Main(w.m) }
+func (w withDatabase) Run() int {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "4"); err != nil { // those that are parallel wait more than they work
+		panic(err)
+	}
+	return pgtest.Main(w.m)
+}
