@@ -73,7 +73,7 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 			defer cancel()
 			test(&driver{t, ctx, open(t)})
 		})

@@ -226,7 +226,7 @@ func pauseGrows(d *driver) {
 		}
 		left := time.Until(states[0].PausedUntil)
 		d.s.Pass(d.t, left+time.Second)
-		return left.Round(10 * time.Second)
+		return left.Round(time.Minute)
 	}
 	for _, want := range []time.Duration{time.Minute, 2 * time.Minute, 3 * time.Minute} {
 		if got := pause(); got != want {

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -219,7 +218,7 @@ func TestCrashingServer(t *testing.T) {
 }
 
 func TestOpenSaysWhatIsWrong(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	empty, _, _ := strings.Cut(pgtest.New(t), "/t_") // the same server's own database, which nobody migrated
 	for name, test := range map[string]struct{ url, want string }{

@@ -31,7 +31,7 @@ func newBench(t testing.TB) *bench {
 
 func benchAt(t testing.TB, url string, o pgstore.Options) *bench {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 25*time.Minute)
 	t.Cleanup(cancel)
 	s, err := pgstore.Open(ctx, url, o)
 	if err != nil {
@@ -40,6 +40,9 @@ func benchAt(t testing.TB, url string, o pgstore.Options) *bench {
 	t.Cleanup(s.Close)
 	return &bench{t: t, ctx: ctx, url: url, Store: s, db: pool(t, ctx, url)}
 }
+
+// patience is longer than a slow machine takes for anything that is waited for.
+const patience = 3 * time.Minute
 
 // bystander names the connections of the tests themselves, which cutting the store's connections spares.
 const bystander = "a test's own"

@@ -106,7 +106,7 @@ func TestSettlingIsHot(t *testing.T) {
 	}
 	b.Close() // its sessions report what they did when they end
 	sql := `select n_tup_hot_upd from pg_stat_user_tables, pg_sleep(0.02) where relname = 'intents' and n_tup_upd >= 1000`
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(patience)
 	for one[int](b, "select count(*) from ("+sql+") x") == 0 {
 		if time.Now().After(deadline) {
 			t.Fatal("the server does not report 1000 updates")

@@ -56,7 +56,7 @@ func TestW1FiftyArriveAtOnce(t *testing.T) {
 // waiting polls until n sessions of the database wait for a lock.
 func (b *bench) waiting(n int) {
 	b.t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(patience)
 	for one[int](b, `select count(*) from pg_sleep(0.005), pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`) < n {
 		if time.Now().After(deadline) {
 			b.t.Fatal("nobody waits for the lock")
