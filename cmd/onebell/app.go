@@ -21,12 +21,14 @@ import (
 	"github.com/onebell/onebell/dispatch/admin"
 	"github.com/onebell/onebell/intents/pgstore"
 	"github.com/onebell/onebell/migrations"
+	"github.com/onebell/onebell/retention"
 )
 
 // The store is what its users ask for.
 var (
-	_ dispatch.Store = (*pgstore.Store)(nil)
-	_ admin.Ledger   = (*pgstore.Store)(nil)
+	_ dispatch.Store  = (*pgstore.Store)(nil)
+	_ admin.Ledger    = (*pgstore.Store)(nil)
+	_ retention.Store = (*pgstore.Store)(nil)
 )
 
 // App is one onebell process: broker, database, dispatcher and admin API, as far as its roles ask for them. Use it as
@@ -36,6 +38,7 @@ type App struct {
 	log      *slog.Logger
 	registry *channels.Registry
 	deriver  *dedup.Deriver
+	windows  retention.Windows
 	down     teardown
 
 	store      *pgstore.Store
@@ -64,14 +67,17 @@ func newApp(cfg Config, log *slog.Logger) (*App, error) {
 
 // newAppWith is newApp with channels that the configuration does not name.
 func newAppWith(cfg Config, registry *channels.Registry, log *slog.Logger) (*App, error) {
-	if err := cfg.checkRetention(registry); err != nil {
+	windows, err := cfg.retention(registry)
+	if err != nil {
 		return nil, err
 	}
 	deriver, err := dedup.NewDeriver([]byte(cfg.Secret.value))
 	if err != nil {
 		return nil, configError("ONEBELL_SECRET " + err.Error())
 	}
-	return &App{cfg: cfg, log: log, registry: registry, deriver: deriver, metrics: prometheus.NewRegistry(), failed: make(chan error, 1)}, nil
+	return &App{
+		cfg: cfg, log: log, registry: registry, deriver: deriver, windows: windows, metrics: prometheus.NewRegistry(), failed: make(chan error, 1),
+	}, nil
 }
 
 // Start brings everything up. After an error everything is down again. ctx bounds the start.
@@ -84,7 +90,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 		}
 	}()
 	a.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	for _, start := range []func(context.Context) error{a.checkSchema, a.openStore, a.connect, a.startAdmin, a.startDispatcher} {
+	for _, start := range []func(context.Context) error{a.checkSchema, a.openStore, a.connect, a.startAdmin, a.startDispatcher, a.startPurger} {
 		if err := start(ctx); err != nil {
 			return err
 		}
@@ -227,5 +233,19 @@ func (a *App) startDispatcher(ctx context.Context) error {
 	a.dispatcher = d
 	a.mu.Unlock()
 	a.down.push("dispatcher", a.grace()+30*time.Second, d.Drain)
+	return nil
+}
+
+// startPurger starts what forgets, beside the dispatcher that sends.
+func (a *App) startPurger(context.Context) error {
+	if !a.cfg.has("dispatch") {
+		return nil
+	}
+	p, err := retention.New(retention.Config{Owner: a.dispatcher.Owner(), Windows: a.windows, Store: a.store, Log: a.log, Metrics: a.metrics})
+	if err != nil {
+		return err
+	}
+	p.Start()
+	a.down.push("purger", quickLimit, p.Stop)
 	return nil
 }

@@ -8,9 +8,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-
-	"github.com/onebell/onebell/channels"
-	"github.com/onebell/onebell/intents"
 )
 
 // Ranges of settings that have no natural end.
@@ -107,23 +104,6 @@ func loopback(addr string) bool {
 	}
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
-// checkRetention refuses windows in which a key would be forgotten while a request under it can still be retried.
-func (c *Config) checkRetention(r *channels.Registry) error {
-	var retry, lease, window time.Duration
-	for _, e := range r.All() {
-		contract := e.Channel.Contract()
-		retry, lease, window = max(retry, e.Settings.MaxAge), max(lease, intents.LeaseFor(contract.AttemptTimeout)), max(window, contract.KeyWindow)
-	}
-	least := time.Duration(c.Horizon) + retry + lease + window
-	if keep := time.Duration(c.KeepKeys); keep != 0 && keep < least {
-		return configError("ONEBELL_KEEP_KEYS is too short: a request can still be retried " + least.String() + " after its fact (horizon, longest retry, lease and key window together); raise it or unset it")
-	}
-	if time.Duration(c.KeepIntents) < max(least, time.Duration(c.KeepKeys)) {
-		return configError("ONEBELL_KEEP_INTENTS is shorter than keys are kept (" + max(least, time.Duration(c.KeepKeys)).String() + "); raise it")
-	}
-	return nil
 }
 
 // oneOf adds a problem unless value is one of the allowed ones.

@@ -26,11 +26,6 @@ func (c *Config) show(ctx context.Context, log *slog.Logger) {
 	for _, w := range c.warnings {
 		log.WarnContext(ctx, w)
 	}
-	for _, name := range []string{"ONEBELL_KEEP_KEYS", "ONEBELL_KEEP_INTENTS", "ONEBELL_KEEP_CONTENT"} {
-		if _, set := os.LookupEnv(name); set {
-			log.WarnContext(ctx, name+" is checked, but this version does not purge yet: nothing is deleted")
-		}
-	}
 }
 
 // shown returns what may be seen of a variable's value: of addresses with a password in them, the hosts.

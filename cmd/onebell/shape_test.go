@@ -86,6 +86,7 @@ var rules = map[string]rule{
 	"intents":          {[]string{"dedup", "channels"}, []string{"github.com/google/uuid"}},
 	"intents/fault":    {nil, nil},
 	"intents/pgstore":  {[]string{"intents", "intents/fault", "dedup", "channels"}, []string{"github.com/jackc/pgx/v5", "github.com/google/uuid"}},
+	"retention":        {[]string{"intents", "intents/fault", "dedup"}, []string{"github.com/prometheus/client_golang"}},
 	"dispatch/wire":    {[]string{"dedup"}, nil},
 	"dispatch/client":  {[]string{"dispatch/wire", "dedup"}, []string{"github.com/nats-io/nats.go"}},
 	"dispatch/admin": {[]string{"intents", "dedup", "channels"}, []string{

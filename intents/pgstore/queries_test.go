@@ -84,8 +84,10 @@ func TestEveryWriteAfterAdmissionIsFenced(t *testing.T) {
 				t.Errorf("this update of intents %s:\n%s", fault, update)
 			}
 		}
-		if strings.Contains(sql, "delete from intents") {
-			t.Error("intents are deleted by retention alone")
+		if deletes := regexp.MustCompile(`delete from (intents|keys)\b`).MatchString(sql); deletes && !strings.HasPrefix(name, "purge_") {
+			t.Error("these are deleted by retention alone")
+		} else if deletes && !strings.Contains(sql, "i.state = any($2::text[])") && !strings.Contains(sql, "i.state <> all($2::text[])") {
+			t.Error("only what is terminal may be forgotten")
 		}
 	})
 	if seen < 8 {
