@@ -44,6 +44,7 @@ type round struct {
 	producers *producers
 	slots     []*slot
 	watcher   *watcher
+	telling   chan error // ends with the producers
 	mended    time.Time
 }
 
@@ -71,7 +72,9 @@ func (r *round) run(ctx context.Context) (o outcome, err error) {
 	begin := time.Now()
 	o.seed, r.record, r.lease = r.seed, &record{}, intents.LeaseFor(attemptTimeout)
 	defer func() { o.took = time.Since(begin) }()
+	ctx, stop := context.WithCancel(ctx)
 	defer r.down()
+	defer stop()
 	if err := r.up(ctx); err != nil {
 		return o, err
 	}
@@ -102,6 +105,7 @@ func (r *round) up(ctx context.Context) (err error) {
 	if r.peers, err = newPeers(r.rnd("peers")); err != nil {
 		return err
 	}
+	r.watcher, r.telling = newWatcher(r.admins), make(chan error, 1)
 	r.producers = newProducers(r.broker.url(), r.peers, r.rnd("producers"), facts)
 	for n := range dispatchers {
 		if err := r.addSlot(n); err != nil {
@@ -137,22 +141,19 @@ const campaignSecret = "canary-secret-0123456789abcdef0123456789abcdef"
 
 // chaos runs everything at once for a while; when it returns no fault is injected any more.
 func (r *round) chaos(ctx context.Context) error {
+	r.peers.trouble(drawMishaps(r.rnd("mishaps")))
+	go func() { r.telling <- r.producers.run(ctx, chaosTime*4/5) }() // longer than the faults, if need be: they insist
+	go r.watcher.run(ctx)
 	ctx, stop := context.WithTimeout(ctx, chaosTime)
 	defer stop()
-	r.peers.trouble(drawMishaps(r.rnd("mishaps")))
 	together, ctx := errgroup.WithContext(ctx)
-	r.watcher = newWatcher(r.admins)
-	together.Go(func() error { r.watcher.run(ctx); return nil })
-	telling := make(chan error, 1)
-	go func() { telling <- r.producers.run(ctx, chaosTime*3/4) }()
 	for n, s := range r.slots {
 		together.Go(func() error { s.chaos(ctx, r.firstLives(n)...); return nil })
 	}
 	for _, run := range r.weather() {
 		together.Go(func() error { return run(ctx) })
 	}
-	err := together.Wait()
-	return errors.Join(err, <-telling)
+	return together.Wait()
 }
 
 // weather chooses two to four kinds of disturbance: what happens alone goes deeper than what is drowned by everything else.
@@ -213,6 +214,14 @@ func (r *round) mend(ctx context.Context) (*admin.Client, error) {
 
 // judge waits until everything is settled, gathers the evidence and has it checked.
 func (r *round) judge(ctx context.Context, api *admin.Client, o outcome) (outcome, error) {
+	select {
+	case err := <-r.telling:
+		if err != nil {
+			return o, fmt.Errorf("the producers: %w", err)
+		}
+	case <-time.After(settlePatience):
+		return o, errors.New("the producers do not get an answer to what they tell")
+	}
 	late, err := r.settled(ctx)
 	if err != nil {
 		return o, err
@@ -223,13 +232,8 @@ func (r *round) judge(ctx context.Context, api *admin.Client, o outcome) (outcom
 			o.violations = append(o.violations, violation{"no fault explains it", s.faulty.Error()})
 		}
 	}
-	r.record.addAll(r.peers.mishaps())
-	r.record.addAll(r.producers.mishaps())
-	e := evidence{
-		effects: r.peers.effects(), told: r.producers.told(), api: api, logs: r.logs(), faults: r.record.all(), lease: r.lease, mended: r.mended,
-		seen: r.watcher.sightings(), metrics: readMetrics(ctx, r.admins()), canaries: append(r.peers.canaries(), r.secrets()...),
-	}
-	if e.events, err = readEvents(ctx, r.broker.url()); err != nil {
+	e, err := r.evidence(ctx, api)
+	if err != nil {
 		return o, err
 	}
 	o.violations = append(o.violations, check(ctx, e)...)
@@ -244,6 +248,18 @@ func (r *round) judge(ctx context.Context, api *admin.Client, o outcome) (outcom
 		o.logs = r.dir
 	}
 	return o, r.keep(o)
+}
+
+// evidence gathers what the round left behind.
+func (r *round) evidence(ctx context.Context, api *admin.Client) (e evidence, err error) {
+	r.record.addAll(r.peers.mishaps())
+	r.record.addAll(r.producers.mishaps())
+	e = evidence{
+		effects: r.peers.effects(), told: r.producers.told(), api: api, logs: r.logs(), faults: r.record.all(), lease: r.lease, mended: r.mended,
+		seen: r.watcher.sightings(), metrics: readMetrics(ctx, r.admins()), canaries: append(r.peers.canaries(), r.secrets()...),
+	}
+	e.events, err = readEvents(ctx, r.broker.url())
+	return e, err
 }
 
 // down ends what is left.
