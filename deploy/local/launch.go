@@ -92,7 +92,7 @@ func (p *Postgres) awaitReady(ctx context.Context, proc *process) error {
 	}
 }
 
-// serverState reads postmaster.pid: the process id stands in its first line, "ready" in its eighth.
+// serverState reads postmaster.pid: the process id stands in its first line, "ready" or "standby" in its eighth.
 func (h *home) serverState() (pid int, ready bool) {
 	text, err := os.ReadFile(filepath.Join(h.data(), "postmaster.pid"))
 	if err != nil {
@@ -103,7 +103,7 @@ func (h *home) serverState() (pid int, ready bool) {
 	if err != nil {
 		return 0, false
 	}
-	return pid, len(lines) > 7 && strings.TrimSpace(lines[7]) == "ready"
+	return pid, len(lines) > 7 && isReady(lines[7])
 }
 
 // uncleanPID is the process id that a killed server left in its data folder, 0 where the last one ended in order.
