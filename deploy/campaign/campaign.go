@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,18 +20,37 @@ type options struct {
 	logs         string // folder that keeps what a violation left behind
 	keep         bool   // that of every round
 	json         string // file that gets the table
-	short        bool
+	reach        reach
 }
+
+// reach is what a campaign must have done to count: a fault point that nobody passed proves nothing.
+type reach int
+
+const (
+	reachNothing reach = iota // a replay
+	reachAll                  // every fault point was passed
+	killAll                   // and some dispatcher was killed at each
+)
+
+// shortSeeds and longSeeds are how many rounds it takes to reach that.
+const (
+	shortSeeds = 9
+	longSeeds  = 50
+)
 
 // results is what all rounds found, in the order in which they ended.
 type results struct {
 	mu       sync.Mutex
 	outcomes []outcome
 	began    time.Time
+	postgres int
 }
 
-// errViolated says that something does not hold; what, was printed.
-var errViolated = errors.New("a promise was broken")
+// What is wrong in the end; the details were printed.
+var (
+	errViolated = errors.New("a promise was broken")
+	errReach    = errors.New("some fault points were not reached, so that the campaign proves less than it should")
+)
 
 // run runs the rounds and prints what they found, also when ctx ends before they do.
 func run(ctx context.Context, o options, out io.Writer) (err error) {
@@ -48,11 +68,24 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 	if len(res.outcomes) == 0 {
 		return err
 	}
-	verdict := res.print(ctx, o, out)
-	if err != nil && ctx.Err() != nil {
-		err = errors.New("interrupted")
+	t := res.table(o, conditionsOf(o, res.postgres))
+	t.print(out)
+	if o.json != "" {
+		text, _ := json.MarshalIndent(t, "", "  ") // has nothing that cannot be encoded
+		err = errors.Join(err, os.WriteFile(o.json, append(text, '\n'), 0o644))
 	}
-	return errors.Join(err, verdict)
+	return errors.Join(err, t.verdict(o.reach))
+}
+
+// verdict is what is wrong with the campaign's result.
+func (t table) verdict(r reach) error {
+	switch {
+	case len(t.Violations) > 0:
+		return errViolated
+	case r >= reachAll && len(t.Unreached) > 0, r == killAll && len(t.Unkilled) > 0:
+		return errReach
+	}
+	return nil
 }
 
 // work shares the seeds out among the workers.
@@ -77,10 +110,14 @@ func (res *results) work(ctx context.Context, o options, template worker, out io
 				return err
 			}
 			defer func() { err = errors.Join(err, w.db.close()) }()
+			res.of(w.db.server.Major())
 			for seed := range seeds {
 				found, err := w.round(ctx, seed)
-				if err != nil {
-					return fmt.Errorf("seed %d: %w", seed, err)
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
+				if err != nil { // the other rounds are worth having all the same
+					found.violations = append(found.violations, violation{"the campaign itself", err.Error()})
 				}
 				res.add(found, o, out)
 			}
@@ -88,6 +125,12 @@ func (res *results) work(ctx context.Context, o options, template worker, out io
 		})
 	}
 	return together.Wait()
+}
+
+func (res *results) of(postgres int) {
+	res.mu.Lock()
+	defer res.mu.Unlock()
+	res.postgres = postgres
 }
 
 func (res *results) add(found outcome, o options, out io.Writer) {

@@ -13,6 +13,9 @@ import (
 	"time"
 )
 
+// killKind begins the kind of a kill at a fault point.
+const killKind = "F1 kill at "
+
 // slot is the place of one dispatcher: one process after another lives in it. Its methods are for one goroutine, logs excepted.
 type slot struct {
 	binary string
@@ -183,7 +186,7 @@ func (s *slot) bury(d *dispatcher, l life) {
 		}
 	}
 	if point := s.noted(d, "kill"); point != "" {
-		s.record.add("F1 kill at " + point)
+		s.record.add(killKind + point)
 	}
 	log := string(d.log.bytes())
 	for _, cry := range []string{"panic: ", "fatal error: ", "DATA RACE"} {

@@ -28,6 +28,9 @@ const (
 	facts          = 400
 )
 
+// leaseTime is how long a claim stands.
+var leaseTime = intents.LeaseFor(attemptTimeout)
+
 // round is one seed: a fresh broker and database, dispatchers, providers and producers, some seconds of faults, and what is left.
 type round struct {
 	seed   uint64
@@ -62,7 +65,7 @@ type outcome struct {
 	reached    []string // fault points
 	violations []violation
 	summary    summary
-	takeovers  []time.Duration // from a kill to the settlement by whoever took over
+	takeovers  takeovers
 	took       time.Duration
 	logs       string // the folder, where there is a violation
 }
@@ -70,7 +73,7 @@ type outcome struct {
 // run is the whole round. An error is the campaign's own, not the product's.
 func (r *round) run(ctx context.Context) (o outcome, err error) {
 	begin := time.Now()
-	o.seed, r.record, r.lease = r.seed, &record{}, intents.LeaseFor(attemptTimeout)
+	o.seed, r.record, r.lease = r.seed, &record{}, leaseTime
 	defer func() { o.took = time.Since(begin) }()
 	ctx, stop := context.WithCancel(ctx)
 	defer r.down()

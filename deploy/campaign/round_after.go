@@ -91,12 +91,15 @@ func (r *round) open(ctx context.Context, conn *pgx.Conn, js jetstream.JetStream
 	return o, nil
 }
 
-// takeoverTimes is how long it took from each kill until what the dead process had claimed was settled by another.
-const takeoverSQL = `select substring(t.detail from '^the lease of (.*) ran out$'),
-	(select min(c.at) from changes c where c.intent_id = t.intent_id and c.id > t.id and c.generation = t.generation)
-  from changes t where t.cause = 'takeover'`
+// takeovers is how long it took from each kill until what the dead process had claimed was settled by another: clean where the lease ended
+// when everything was mended, amid the faults where it ended earlier.
+type takeovers struct{ clean, amid []time.Duration }
 
-func (r *round) takeoverTimes(ctx context.Context) ([]time.Duration, error) {
+const takeoverSQL = `select a.owner, a.started_at, (select min(c.at) from changes c where c.intent_id = t.intent_id and c.id > t.id and c.generation = t.generation)
+  from changes t join attempts a on a.intent_id = t.intent_id and a.generation = t.generation - 1
+ where t.cause = 'takeover'`
+
+func (r *round) takeoverTimes(ctx context.Context) (out takeovers, err error) {
 	died := map[string]time.Time{}
 	for _, s := range r.slots {
 		for _, d := range s.lives {
@@ -107,19 +110,24 @@ func (r *round) takeoverTimes(ctx context.Context) ([]time.Duration, error) {
 	}
 	conn, err := r.worker.db.connect(ctx)
 	if err != nil {
-		return nil, err
+		return out, err
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	rows, err := conn.Query(ctx, takeoverSQL)
 	if err != nil {
-		return nil, err
+		return out, err
 	}
 	var owner string
-	var at *time.Time
-	var out []time.Duration
-	_, err = pgx.ForEachRow(rows, []any{&owner, &at}, func() error {
-		if death, ok := died[owner]; ok && at != nil {
-			out = append(out, at.Sub(death))
+	var claimed time.Time
+	var settled *time.Time
+	_, err = pgx.ForEachRow(rows, []any{&owner, &claimed, &settled}, func() error {
+		death, ok := died[owner]
+		switch {
+		case !ok || settled == nil:
+		case claimed.Add(r.lease).Before(r.mended):
+			out.amid = append(out.amid, settled.Sub(death))
+		default:
+			out.clean = append(out.clean, settled.Sub(death))
 		}
 		return nil
 	})
