@@ -19,7 +19,8 @@ const RequestConsumerName = "onebell"
 // their neighbours.
 const MaxRequestBytes = 1 << 20
 
-// RequestStream returns the settings of the intake stream. Replicas and limits on its size are the operator's to choose.
+// RequestStream returns the settings of the intake stream. Limits on its size are the operator's to choose, and so are the replicas of one
+// that exists.
 //
 // Schedules, roll-up and message TTLs stay off: with them one producer could publish for another, or wipe the stream. The
 // duplicate window is at its minimum because the intent table is the dedup: a window would let one caller hide another's message.
@@ -124,7 +125,7 @@ func compareStreams(ctx context.Context, js jetstream.JetStream, create bool) ([
 func streamSettings(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig, create bool) (jetstream.StreamConfig, error) {
 	stream, err := js.Stream(ctx, want.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) && create {
-		stream, err = js.CreateStream(ctx, want)
+		stream, err = createStream(ctx, js, want)
 		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another dispatcher was quicker
 			stream, err = js.Stream(ctx, want.Name)
 		}
@@ -134,6 +135,26 @@ func streamSettings(ctx context.Context, js jetstream.JetStream, want jetstream.
 	}
 	return stream.CachedInfo().Config, nil
 }
+
+// replicas is how many servers of a cluster keep a stream that a dispatcher creates: one of them may be lost.
+const replicas = 3
+
+// createStream creates a stream; where the broker is a cluster, with replicas. One copy in a cluster would be a choice that nobody made:
+// where there are too few servers the error says so, and the operator creates the stream.
+func createStream(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig) (jetstream.Stream, error) {
+	if js.Conn().ConnectedClusterName() != "" {
+		want.Replicas = replicas
+	}
+	stream, err := js.CreateStream(ctx, want)
+	var refused *jetstream.APIError
+	if errors.As(err, &refused) && refused.ErrorCode == codeNoPeers {
+		return nil, fmt.Errorf("the cluster has no %d servers with JetStream; start them, or create stream %s with the replicas that you want: %w", replicas, want.Name, err)
+	}
+	return stream, err
+}
+
+// codeNoPeers is the broker's "no suitable peers for placement".
+const codeNoPeers jetstream.ErrorCode = 10005
 
 func consumerSettings(ctx context.Context, js jetstream.JetStream, want jetstream.ConsumerConfig, create bool) (jetstream.ConsumerConfig, error) {
 	consumer, err := js.Consumer(ctx, wire.RequestStream, want.Durable)

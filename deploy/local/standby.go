@@ -58,4 +58,6 @@ func (p *Postgres) Promote(ctx context.Context) error {
 }
 
 // isReady reports whether that is what a server writes into postmaster.pid once it takes connections.
-func isReady(word string) bool { return strings.TrimSpace(word) == "ready" || strings.TrimSpace(word) == "standby" }
+func isReady(word string) bool {
+	return strings.TrimSpace(word) == "ready" || strings.TrimSpace(word) == "standby"
+}
