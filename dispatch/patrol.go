@@ -15,9 +15,12 @@ import (
 const (
 	patrolEvery   = 4 * time.Second // a lease is taken over within five seconds of its end
 	takeoverBatch = 500
-	takeoverLease = 30 * time.Second // to settle what was taken over, no more
 	sweepBatch    = 500
 )
+
+// takeoverLease is the time to settle what was taken over. It is the shortest that a claim has: who dies of it, or while
+// others die, delays an intent no more than any crash does.
+var takeoverLease = intents.LeaseFor(0)
 
 // patrol looks after what nobody holds: leases that ran out, intents whose time is over, pauses of channels. It runs in
 // every dispatcher; the store makes each of its steps one conditional update.

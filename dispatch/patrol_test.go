@@ -18,6 +18,7 @@ type lagging struct {
 	dispatch.Store
 	may   chan struct{}
 	calls atomic.Int64
+	lease atomic.Int64 // of the last takeover
 }
 
 func (l *lagging) Settle(x ctx, ss []intents.Settlement, finished []uuid.UUID) ([]intents.Settled, error) {
@@ -30,6 +31,7 @@ func (l *lagging) Settle(x ctx, ss []intents.Settlement, finished []uuid.UUID) (
 }
 
 func (l *lagging) TakeOver(x ctx, channels []string, owner string, lease time.Duration, n int) ([]intents.Claim, error) {
+	l.lease.Store(int64(lease))
 	l.calls.Add(1)
 	return l.Store.TakeOver(x, channels, owner, lease, n)
 }
@@ -57,4 +59,15 @@ func TestPatrolHandsOnATakeoverOnce(t *testing.T) {
 	}
 	close(s.may)
 	r.until("all parked", func() bool { return r.count(`select count(*) from intents where state = 'unknown'`) == n })
+}
+
+// Who takes over and dies before it is settled holds an intent back no longer than any other crash.
+func TestTakeoverIsHeldNoLongerThanTheShortestClaim(t *testing.T) {
+	r := newRig(t)
+	s := &lagging{Store: r.store, may: make(chan struct{})}
+	r.start(r.config(s, on(visible).as("mail")))
+	r.until("the patrol looks", func() bool { return s.calls.Load() > 0 })
+	if got, shortest := time.Duration(s.lease.Load()), intents.LeaseFor(0); got > shortest {
+		t.Errorf("a takeover is held for %v; the shortest claim is held for %v", got, shortest)
+	}
 }
