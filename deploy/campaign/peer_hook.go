@@ -40,7 +40,7 @@ func newHookPeer(p *peers, channel string) (*hookPeer, error) {
 	}
 	h := &hookPeer{p: p, channel: channel, url: "http://" + l.Addr().String() + "/", keys: map[string]*remembered{}}
 	if channel == keyedChannel {
-		h.window = keyWindow
+		h.window = p.manners.window
 	}
 	h.server = newServer(h)
 	h.serving.Go(func() { _ = h.server.Serve(l) }) // ends when closed
@@ -133,10 +133,14 @@ func (c *httpCall) read(r *http.Request) bool {
 	switch c.fate {
 	case cutUnread: // whether it was written is the sender's to know; nothing of it was taken
 		c.count()
+		c.effect.unread = true
+		c.enter(answerNone)
 		panic(http.ErrAbortHandler)
 	case halfOpen:
 		c.count()
 		c.p.holdLate(c.to)
+		c.effect.unread = true
+		c.enter(answerNone)
 		panic(http.ErrAbortHandler)
 	}
 	body, err := io.ReadAll(r.Body)
@@ -170,6 +174,7 @@ func (c *httpCall) serve(apply func(*effect) bool) {
 	case lateSuccess:
 		c.p.holdLate(c.to)
 	}
+	c.p.work(c.to)
 	apply(&c.effect)
 	if c.fate != "" {
 		c.count()

@@ -28,7 +28,7 @@ type peers struct {
 	seed    uint64
 	canary  string // stands in every recipient and every content, and nowhere else
 	ledger  ledger
-	timeout time.Duration // of the dispatchers' attempts
+	manners manners
 	gone    chan struct{} // closed by close
 
 	mail         *mailPeer
@@ -39,9 +39,20 @@ type peers struct {
 	calls map[string]int // by channel and recipient
 }
 
-func newPeers(rnd *rand.Rand) (_ *peers, err error) {
+// manners are how the providers behave when they behave.
+type manners struct {
+	timeout     time.Duration // of the dispatchers' attempts; not the providers' own
+	window      time.Duration // for which the keyed receiver remembers
+	least, most time.Duration // a call takes; zero: none
+}
+
+func newPeers(rnd *rand.Rand) (*peers, error) {
+	return newPeersWith(rnd, manners{timeout: attemptTimeout, window: keyWindow})
+}
+
+func newPeersWith(rnd *rand.Rand, m manners) (_ *peers, err error) {
 	p := &peers{
-		seed: rnd.Uint64(), canary: fmt.Sprintf("canary%08x", rnd.Uint32()), timeout: attemptTimeout,
+		seed: rnd.Uint64(), canary: fmt.Sprintf("canary%08x", rnd.Uint32()), manners: m,
 		gone: make(chan struct{}), calls: map[string]int{},
 	}
 	defer func() {
@@ -67,11 +78,11 @@ func (p *peers) env() []string {
 	env := []string{
 		"ONEBELL_CHANNELS=mail:smtp,keyed:webhook,plain:webhook",
 		"ONEBELL_CHANNEL_MAIL_ADDR=" + p.mail.addr, "ONEBELL_CHANNEL_MAIL_FROM=shop@example.org", "ONEBELL_CHANNEL_MAIL_TLS=none",
-		"ONEBELL_CHANNEL_KEYED_DEDUP=idempotency-key", "ONEBELL_CHANNEL_KEYED_KEY_WINDOW=" + keyWindow.String(),
+		"ONEBELL_CHANNEL_KEYED_DEDUP=idempotency-key", "ONEBELL_CHANNEL_KEYED_KEY_WINDOW=" + p.manners.window.String(),
 		"ONEBELL_CHANNEL_KEYED_ALLOW_PRIVATE=127.0.0.0/8", "ONEBELL_CHANNEL_PLAIN_ALLOW_PRIVATE=127.0.0.0/8",
 	}
 	for _, name := range []string{"MAIL", "KEYED", "PLAIN"} {
-		env = append(env, "ONEBELL_CHANNEL_"+name+"_TIMEOUT="+p.timeout.String(), "ONEBELL_CHANNEL_"+name+"_CONCURRENCY=8")
+		env = append(env, "ONEBELL_CHANNEL_"+name+"_TIMEOUT="+p.manners.timeout.String(), "ONEBELL_CHANNEL_"+name+"_CONCURRENCY=8")
 	}
 	return env
 }
@@ -130,14 +141,21 @@ func (p *peers) hold(d time.Duration) {
 	}
 }
 
+// work takes the time that a call takes.
+func (p *peers) work(recipient string) {
+	if m := p.manners; m.most > 0 {
+		p.hold(spanOf(p.seed, recipient, m.least, m.most))
+	}
+}
+
 // holdLate waits until the sender has given up on the call.
 func (p *peers) holdLate(recipient string) {
-	p.hold(p.timeout + spanOf(p.seed, recipient, 200*time.Millisecond, 2*time.Second))
+	p.hold(p.manners.timeout + spanOf(p.seed, recipient, 200*time.Millisecond, 2*time.Second))
 }
 
 // holdSlow waits for a while that a sender puts up with.
 func (p *peers) holdSlow(recipient string) {
-	p.hold(spanOf(p.seed, recipient, p.timeout/20, p.timeout/3))
+	p.hold(spanOf(p.seed, recipient, p.manners.timeout/20, p.manners.timeout/3))
 }
 
 // mishaps counts what they did wrong, by kind.

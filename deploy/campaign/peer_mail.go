@@ -115,6 +115,7 @@ func (c *mailCall) finish(e effect) error {
 	case lateSuccess:
 		c.p.holdLate(c.to)
 	}
+	c.p.work(c.to)
 	e.applied, e.answer = true, answerAccepted
 	if c.fate == lateSuccess {
 		e.answer = answerLate

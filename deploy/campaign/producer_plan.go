@@ -96,8 +96,12 @@ func plan(p *peers, rnd *rand.Rand, now time.Time, n int) []telling {
 	for i := range n {
 		pl.fact(i, sortOf(i), rnd.Float64())
 	}
-	slices.SortStableFunc(pl.list, func(a, b telling) int { return cmp.Compare(a.at, b.at) })
+	inOrder(pl.list)
 	return pl.list
+}
+
+func inOrder(list []telling) {
+	slices.SortStableFunc(list, func(a, b telling) int { return cmp.Compare(a.at, b.at) })
 }
 
 // fact plans the tellings of one fact, which happens at that share of the time.
