@@ -109,7 +109,7 @@ func (l *lane) settle(c intents.Claim, o channels.Outcome, took time.Duration) {
 	t := intents.Next(l.policy, c, o, c.Now(time.Now()), rand.Float64())
 	c.Rendered = nil // what was sent is not needed to settle it
 	l.settler.put(finding{lane: l, claim: c, known: o, tried: true, settlement: intents.Settlement{
-		ID: c.ID, Generation: c.Generation, Owner: l.owner, Transition: t, Outcome: o, Took: took,
+		ID: c.ID, Generation: c.Generation, Owner: l.owner, Transition: t, Outcome: o, Took: took, Ended: time.Now(),
 	}})
 }
 

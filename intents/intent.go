@@ -101,6 +101,7 @@ type Claim struct {
 	KeyScope    string    // the scope under which it was admitted and used; one that no channel has if these are two
 	Attempts    int       // attempts that counted so far, this one excluded
 	Takeovers   int       // leases that ran out so far
+	Forgotten   bool      // its content was erased: there is nothing to send
 
 	ClaimedAt time.Time // database clock
 	Batch     uuid.UUID // the admission batch that holds the lease; zero when claimed from the agenda
@@ -118,7 +119,8 @@ type Settlement struct {
 	Owner      string
 	Transition Transition
 	Outcome    channels.Outcome
-	Took       time.Duration // length of the attempt; it ends when it is settled
+	Took       time.Duration // length of the attempt
+	Ended      time.Time     // its end, by the local clock; zero: just now. Settling can be late, the record is not
 	NoAttempt  bool          // nothing was tried (handed back, expired before the effect): no attempt is recorded
 }
 

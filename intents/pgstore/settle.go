@@ -53,11 +53,10 @@ func settleParts(settlements []intents.Settlement) [][]int {
 }
 
 func (s *Store) settlePart(ctx context.Context, settlements []intents.Settlement, part []int, finished []uuid.UUID, results []intents.Settled) error {
-	args := settleColumns(settlements, part)
 	var written []settledRow
 	err := s.do(ctx, "settle", func(ctx context.Context, c *pgx.Conn) (err error) {
 		batch := &pgx.Batch{} // one round trip, one transaction
-		batch.Queue(settleSQL, args...)
+		batch.Queue(settleSQL, settleColumns(settlements, part, time.Now())...)
 		if len(finished) > 0 {
 			batch.Queue(finishBatchesSQL, finished)
 		}
@@ -126,14 +125,15 @@ func (s *Store) settledBefore(ctx context.Context, settlements []intents.Settlem
 	})
 }
 
-// settleColumns lays a part out as settle.sql wants it: one array a column.
-func settleColumns(settlements []intents.Settlement, part []int) []any {
+// settleColumns lays a part out as settle.sql wants it: one array a column. now is when it is asked, by the local clock.
+func settleColumns(settlements []intents.Settlement, part []int, now time.Time) []any {
 	n := len(part)
 	ids, generations, owners, to := make([]uuid.UUID, n), make([]int32, n), make([]string, n), make([]string, n)
 	delays, counted, doubts, duplicates := make([]time.Duration, n), make([]bool, n), make([]bool, n), make([]bool, n)
 	codes, messages, providerIDs, dead := make([]string, n), make([]string, n), make([]string, n), make([]bool, n)
 	tried, outcomes, phases := make([]bool, n), make([]string, n), make([]string, n)
-	outCodes, outMessages, outIDs, took := make([]string, n), make([]string, n), make([]string, n), make([]time.Duration, n)
+	outCodes, outMessages, outIDs := make([]string, n), make([]string, n), make([]string, n)
+	took, ago := make([]time.Duration, n), make([]time.Duration, n)
 	for j, i := range part {
 		st := &settlements[i]
 		t, o := &st.Transition, &st.Outcome
@@ -142,9 +142,12 @@ func settleColumns(settlements []intents.Settlement, part []int) []any {
 		codes[j], messages[j], providerIDs[j], dead[j] = clean(t.Code()), clean(t.Message()), clean(t.ProviderID()), t.DeadRecipient()
 		tried[j], outcomes[j], phases[j] = !st.NoAttempt, o.Result().String(), string(o.Phase())
 		outCodes[j], outMessages[j], outIDs[j], took[j] = clean(o.Code()), clean(o.Message()), clean(o.ProviderID()), st.Took
+		if !st.Ended.IsZero() {
+			ago[j] = max(0, now.Sub(st.Ended))
+		}
 	}
 	return []any{
 		ids, generations, owners, to, delays, counted, doubts, duplicates, codes, messages, providerIDs, dead,
-		tried, outcomes, phases, outCodes, outMessages, outIDs, took,
+		tried, outcomes, phases, outCodes, outMessages, outIDs, took, ago,
 	}
 }

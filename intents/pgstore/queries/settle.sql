@@ -5,11 +5,11 @@
 -- The array beside the join leads the planner to the primary key.
 with asked as materialized (
     select s.id, s.generation, s.owner, s.to_state, s.delay, s.counted, s.doubt, s.duplicate, s.code, s.message, s.provider_id, s.dead_recipient,
-           s.tried, s.result, s.phase, s.result_code, s.result_message, s.result_provider_id, s.took, s.n
+           s.tried, s.result, s.phase, s.result_code, s.result_message, s.result_provider_id, s.took, s.ago, s.n
       from unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::interval[], $6::bool[], $7::bool[], $8::bool[], $9::text[], $10::text[],
-               $11::text[], $12::bool[], $13::bool[], $14::text[], $15::text[], $16::text[], $17::text[], $18::text[], $19::interval[])
+               $11::text[], $12::bool[], $13::bool[], $14::text[], $15::text[], $16::text[], $17::text[], $18::text[], $19::interval[], $20::interval[])
            with ordinality as s (id, generation, owner, to_state, delay, counted, doubt, duplicate, code, message, provider_id, dead_recipient,
-               tried, result, phase, result_code, result_message, result_provider_id, took, n)
+               tried, result, phase, result_code, result_message, result_provider_id, took, ago, n)
 ), settled as (
     update intents i
        set state = case when i.accepted and s.to_state in ('pending', 'unknown') then 'succeeded'
@@ -32,10 +32,10 @@ with asked as materialized (
      where i.id = any($1::uuid[]) and i.id = s.id and i.generation = s.generation and i.owner = s.owner and i.state = 'sending'
     returning s.n, i.id, i.generation, s.owner, i.state, s.delay, i.caller, i.channel, i.key, i.revision, i.fact, i.priority, i.expires_at,
               i.code, i.message, i.provider_id, i.dead_recipient, s.tried, s.result, s.phase, s.result_code, s.result_message,
-              s.result_provider_id, s.took
+              s.result_provider_id, s.took, s.ago
 ), attempted as (
     insert into attempts (intent_id, generation, owner, started_at, ended_at, result, phase, code, message, provider_id, state)
-    select id, generation, owner, now() - took, now(), result, phase, result_code, result_message, result_provider_id, state
+    select id, generation, owner, now() - ago - took, now() - ago, result, phase, result_code, result_message, result_provider_id, state
       from settled where tried
 ), noted as (
     insert into changes (intent_id, generation, from_state, to_state, at, cause, actor, detail)
