@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/onebell/onebell/channels"
+	"github.com/onebell/onebell/channels/fcm"
 	"github.com/onebell/onebell/channels/sandbox"
 	"github.com/onebell/onebell/channels/smtp"
 	"github.com/onebell/onebell/channels/webhook"
@@ -154,6 +155,33 @@ func networks(items list) ([]netip.Prefix, error) {
 		out = append(out, n.Masked())
 	}
 	return out, nil
+}
+
+// fcmEnv is the variables of type fcm.
+type fcmEnv struct {
+	Limits
+	Timeout         span     `default:"30s" desc:"longest attempt, from fetching an access token to the last byte of the reply"`
+	CredentialsFile filePath `split_words:"true" desc:"a service account's key in JSON, read again when it is replaced; required"`
+	ProjectID       word     `split_words:"true" desc:"Firebase project; the credentials file's when unset"`
+	Endpoint        word     `desc:"address in place of https://fcm.googleapis.com"`
+}
+
+func (e *fcmEnv) secretFiles(string) []secretFile { return nil } // the adapter reads the file itself, and again after a rotation
+
+func (e *fcmEnv) sample() json.RawMessage { return json.RawMessage(`{"title":"-"}`) }
+
+func (e *fcmEnv) check(prefix string, p *problems) {
+	e.checkLimits(prefix, e.Timeout, p)
+	if e.CredentialsFile == "" {
+		p.add(prefix+"_CREDENTIALS_FILE", "is required; name the key file of a service account, as the Firebase console makes it")
+	}
+}
+
+// build makes the channel; what is left to check of its variables, the adapter checks.
+func (e *fcmEnv) build() (channels.Channel, error) {
+	return fcm.New(fcm.Config{
+		CredentialsFile: string(e.CredentialsFile), ProjectID: string(e.ProjectID), Endpoint: string(e.Endpoint), Timeout: time.Duration(e.Timeout),
+	})
 }
 
 // sandboxEnv is the variables of type sandbox.

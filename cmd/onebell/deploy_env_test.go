@@ -13,7 +13,7 @@ import (
 )
 
 // instanceOf says under which instance name the example shows a channel type.
-var instanceOf = map[string]string{"smtp": "MAIL", "webhook": "HOOKS", "sandbox": "BOX"}
+var instanceOf = map[string]string{"fcm": "PUSH", "smtp": "MAIL", "webhook": "HOOKS", "sandbox": "BOX"}
 
 var exampleLine = regexp.MustCompile(`^(# e\.g\. |#)?(ONEBELL_[A-Z0-9_]+)=(.+)$`)
 

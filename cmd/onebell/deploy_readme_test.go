@@ -85,7 +85,8 @@ func TestReadmeTableIsTheCode(t *testing.T) {
 func TestReadmeLimitsAreTheCode(t *testing.T) {
 	mail, hook := &smtpEnv{Addr: "mail.example.org:587", From: "a@example.org", TLS: "none", Timeout: span(time.Minute)}, &webhookEnv{Dedup: "none", Timeout: span(time.Minute)}
 	content := map[string]string{}
-	for name, env := range map[string]channelEnv{"smtp": mail, "webhook": hook} {
+	push := &fcmEnv{CredentialsFile: filePath(firebaseKey(t, "https://oauth2.googleapis.com/token")), Timeout: span(time.Minute)}
+	for name, env := range map[string]channelEnv{"smtp": mail, "webhook": hook, "fcm": push} {
 		ch, err := env.build()
 		if err != nil {
 			t.Fatal(err)
@@ -97,7 +98,7 @@ func TestReadmeLimitsAreTheCode(t *testing.T) {
 		fmt.Sprintf("| a request as a whole | %d bytes |", wire.MaxPayload), fmt.Sprintf("| `key` | %d bytes |", dedup.MaxKey),
 		fmt.Sprintf("| `recipient` | %d bytes |", wire.MaxRecipient), fmt.Sprintf("| `collapse_id` | %d bytes |", wire.MaxCollapseID),
 		fmt.Sprintf("| `labels` | %d; a name has %d bytes a value %d |", wire.MaxLabels, wire.MaxLabelName, wire.MaxLabelValue),
-		"| `content` of `smtp` | " + content["smtp"], "| `content` of `webhook` | " + content["webhook"],
+		"| `content` of `smtp` | " + content["smtp"], "| `content` of `webhook` | " + content["webhook"], "| `content` of `fcm` | " + content["fcm"],
 	} {
 		if !strings.Contains(text, "\n"+row) {
 			t.Errorf("README.md lacks the limit %s", row)

@@ -10,6 +10,7 @@ import (
 // channelTypes is the registry of channel types: one line each.
 func channelTypes() map[string]func() channelEnv {
 	return map[string]func() channelEnv{
+		"fcm":     func() channelEnv { return new(fcmEnv) },
 		"smtp":    func() channelEnv { return new(smtpEnv) },
 		"webhook": func() channelEnv { return new(webhookEnv) },
 		"sandbox": func() channelEnv { return new(sandboxEnv) },

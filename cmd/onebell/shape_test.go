@@ -82,6 +82,7 @@ var rules = map[string]rule{
 	"channels/smtp":    {[]string{"channels"}, []string{"github.com/wneessen/go-mail", "golang.org/x/net/idna"}},
 	"channels/webhook": {[]string{"channels"}, []string{"golang.org/x/net/idna"}},
 	"channels/sandbox": {[]string{"channels"}, nil},
+	"channels/fcm":     {[]string{"channels"}, []string{"firebase.google.com/go/v4", "google.golang.org/api/option", "golang.org/x/oauth2"}},
 	"migrations":       {nil, []string{"github.com/jackc/pgx/v5", "github.com/pressly/goose/v3"}},
 	"intents":          {[]string{"dedup", "channels"}, []string{"github.com/google/uuid"}},
 	"intents/fault":    {nil, nil},
