@@ -94,6 +94,10 @@ func (a *account) sort() {
 	for _, t := range a.told {
 		if t.poison == "" {
 			a.tries[t.of] = append(a.tries[t.of], t)
+			if other, ok := addressed[t.to]; ok && other != t.of {
+				addressed[t.to] = identity{} // the revisions of a push notification have one address
+				continue
+			}
 			addressed[t.to] = t.of
 		}
 	}
@@ -102,7 +106,9 @@ func (a *account) sort() {
 	}
 	for i, e := range a.effects {
 		if e.of == (identity{}) { // hung up on before it was read: each intent has an address of its own
-			a.effects[i].of = addressed[e.to]
+			if a.effects[i].of = addressed[e.to]; a.effects[i].of == (identity{}) && e.unread {
+				continue
+			}
 		}
 		a.calls[a.effects[i].of] = append(a.calls[a.effects[i].of], a.effects[i])
 	}

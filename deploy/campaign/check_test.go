@@ -50,7 +50,9 @@ var (
 	ancient  = identity{"shop", "mail", "order:6", 0}
 	argued   = identity{"shop", "mail", "order:7", 0}
 	revoked  = identity{"shop", "mail", "order:8", 0}
-	pickled  = identity{"shop", "mail", "order:9", 0} // poison
+	pickled  = identity{"shop", "mail", "order:9", 0}  // poison
+	popped   = identity{"shop", "push", "order:11", 0} // shown twice in its place
+	repopped = identity{"shop", "push", "order:11", 1}
 	unloaded = identity{"shop", "plain", "order:10", 0}
 )
 
@@ -64,11 +66,16 @@ func sound() *account {
 	lostReply.applied, lostReply.mishap, again.repeated = true, replyLost, true
 	inDoubt := call(doubted, 10, answerNone)
 	inDoubt.applied = true
+	shown, shownAgain, replaced := accepted(popped, 10), accepted(popped, 12), accepted(repopped, 14)
+	for _, e := range []*effect{&shown, &shownAgain, &replaced} {
+		e.key, e.slot = "", "device/tag"
+	}
+	shown.answer = answerNone
 	refused := call(nobody, 10, answerRefused)
 	refused.of, refused.unread = identity{}, true // the address was refused before the mail was read
 	a := &account{evidence: evidence{
 		lease: 11 * time.Second, canaries: []string{"canary"}, logs: "all is well", metrics: "up 1",
-		effects: []effect{accepted(paid, 10), lostReply, again, inDoubt, accepted(newer, 10), refused, accepted(argued, 10)},
+		effects: []effect{accepted(paid, 10), lostReply, again, inDoubt, accepted(newer, 10), refused, accepted(argued, 10), shown, shownAgain, replaced},
 		told: []told{
 			tell(paid, ordinary, 1),
 			{of: paid, variant: "a", way: submitting, verdict: wire.Duplicate, intent: "i-paid"},
@@ -85,6 +92,7 @@ func sound() *account {
 			event("i-paid", "1", wire.WhatSucceeded), event("i-hooked", "3", wire.WhatSucceeded), event("i-doubted", "1", wire.WhatUnknown),
 			event("i-older", "0", wire.WhatSuperseded), event("i-newer", "1", wire.WhatSucceeded), event("i-nobody", "1", wire.WhatRejected),
 			event("i-argued", "1", wire.WhatSucceeded), event("i-revoked", "0", wire.WhatCancelled), event("i-unloaded", "2", wire.WhatUnknown),
+			event("i-popped", "2", wire.WhatSucceeded), event("i-repopped", "1", wire.WhatSucceeded),
 			{ID: "refusal-1", What: wire.WhatConflict},
 		},
 		faults: []injected{{"F1 kill anywhere", at(12)}},
@@ -98,6 +106,8 @@ func sound() *account {
 		intent("i-nobody", nobody, "duplicate-visible", "rejected", 1, attempt(1, 10, 11, "refused")),
 		intent("i-argued", argued, "duplicate-visible", "succeeded", 1, attempt(1, 10, 11, "accepted")),
 		intent("i-revoked", revoked, "duplicate-visible", "cancelled", 0),
+		intent("i-popped", popped, "replaceable", "succeeded", 2, attempt(1, 10, 11, "unknown"), attempt(2, 12, 13, "accepted")),
+		intent("i-repopped", repopped, "replaceable", "succeeded", 1, attempt(1, 14, 15, "accepted")),
 		intent("i-unloaded", unloaded, "duplicate-visible", "unknown", 2, attempt(1, 10, 25, "unknown")), // its dispatcher was killed
 	}
 	a.refusals = []admin.Refusal{
@@ -167,6 +177,9 @@ func TestEachCheckFindsItsViolation(t *testing.T) {
 		{"a repeat is called a conflict", "I11", func(a *account) { a.refusals[1].Key = paid.key }},
 		{"called again in doubt", "I13", func(a *account) { a.effects = append(a.effects, call(doubted, 12, answerLater)) }},
 		{"the older revision comes last", "I14", func(a *account) { a.effects = append(a.effects, accepted(older, 12)) }},
+		{"shown in two places", "I1", func(a *account) { a.effects[9].slot = "device/other" }},
+		{"a resend in another place", "I9", func(a *account) { a.effects[8].slot = "device/other" }},
+		{"the older revision is shown", "I14", func(a *account) { a.effects[8], a.effects[9] = a.effects[9], a.effects[8] }},
 		{"a recipient in the log", "I16", func(a *account) { a.logs = "sending to canary@example.org" }},
 		{"a secret in an event", "I16", func(a *account) { a.events[0].Message = "canary" }},
 		{"a recipient in a refusal", "I16", func(a *account) { a.refusals[2].Sample = "canary" }},

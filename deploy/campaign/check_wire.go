@@ -11,8 +11,20 @@ import (
 
 // These checks hold the providers' ledger against the record.
 
-// seenTwice: a fact has at most one effect that a person sees. A replaceable one may be shown again in its own place.
+// seenTwice: a fact has at most one effect that a person sees. A replaceable one may be shown again, in its own place, in which its newer
+// revisions are shown, too.
 func seenTwice(a *account) (out []string) {
+	places := map[identity]string{}
+	for _, e := range a.effects {
+		fact := e.of
+		fact.revision = 0
+		if place, ok := places[fact]; ok && place != e.slot && !e.unread {
+			out = append(out, fmt.Sprintf("%v is shown in two places, %s and %s", e.of, place, e.slot))
+		}
+		if !e.unread {
+			places[fact] = e.slot
+		}
+	}
 	for of, calls := range a.calls {
 		if n := applied(calls); n > 1 && a.record[of].Guarantee != "replaceable" {
 			out = append(out, fmt.Sprintf("%v was applied %d times; it is %s", of, n, a.record[of].State))
@@ -55,11 +67,11 @@ func callsDiffer(a *account) (out []string) {
 		calls = slices.DeleteFunc(slices.Clone(calls), func(e effect) bool { return e.unread })
 		for _, e := range calls {
 			first := calls[0]
-			if e.key == "" || e.key != first.key || e.body != first.body || e.slot != first.slot || e.mismatch {
+			if e.key == "" && e.slot == "" || e.key != first.key || e.body != first.body || e.slot != first.slot || e.mismatch {
 				out = append(out, fmt.Sprintf("%v: a call had the key %q and body %s, the first one %q and %s", of, e.key, e.body, first.key, first.body))
 			}
 			name := e.channel + " " + e.key
-			if owner, ok := owners[name]; ok && owner != of {
+			if owner, ok := owners[name]; ok && owner != of && e.key != "" {
 				out = append(out, fmt.Sprintf("%v and %v share the key %q", of, owner, e.key))
 			}
 			owners[name] = of
@@ -116,6 +128,27 @@ func olderAfterNewer(a *account) (out []string) {
 			continue
 		}
 		newest[fact] = e
+	}
+	return append(out, shownLast(a)...)
+}
+
+// shownLast: where notifications replace each other the newest revision that was taken is what is shown in the end. A provider that answers
+// after the sender's time may also act after it: nobody can keep such a call from coming late.
+func shownLast(a *account) (out []string) {
+	newest, last, late := map[string]effect{}, map[string]effect{}, map[string]bool{}
+	for _, e := range a.effects {
+		if e.slot == "" || !e.applied {
+			continue
+		}
+		if n, ok := newest[e.slot]; !ok || e.of.revision > n.of.revision {
+			newest[e.slot] = e
+		}
+		last[e.slot], late[e.slot] = e, late[e.slot] || e.answer == answerLate
+	}
+	for slot, e := range last {
+		if !late[slot] && e.of.revision != newest[slot].of.revision {
+			out = append(out, fmt.Sprintf("%v is shown, and revision %d was taken", e.of, newest[slot].of.revision))
+		}
 	}
 	return out
 }

@@ -63,10 +63,11 @@ func (h *hookPeer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(r.URL.Path, "/")
 	c := &httpCall{p: h.p, w: w, to: name, fate: h.p.fate(h.channel, name)}
 	c.effect = effect{channel: h.channel, to: hash([]byte(h.url + name)), begun: time.Now(), mishap: c.fate, key: r.Header.Get("Idempotency-Key")}
+	c.vague = func(status int) { http.Error(w, "something broke about "+name, status) }
 	if c.effect.key == "" {
 		c.effect.key = r.Header.Get("Webhook-Id")
 	}
-	if !c.read(r) {
+	if !c.heard() || !c.read(r) {
 		return
 	}
 	if strings.HasSuffix(name, goneMark) {
@@ -74,7 +75,7 @@ func (h *hookPeer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if h.window == 0 {
-		c.serve(func(e *effect) bool { e.applied = true; return true })
+		c.serve(func(e *effect) { e.applied = true })
 		return
 	}
 	known, busy := h.enter(c.effect.key, c.effect.body, c.effect.begun)
@@ -86,7 +87,7 @@ func (h *hookPeer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.effect.mismatch = true
 		c.refuse(http.StatusUnprocessableEntity, "the key came with another body")
 	default:
-		c.serve(func(e *effect) bool { return h.apply(known, e) })
+		c.serve(func(e *effect) { h.apply(known, e) })
 	}
 }
 
@@ -110,12 +111,11 @@ func (h *hookPeer) leave(known *remembered) {
 }
 
 // apply has the call take effect, unless one with its key had.
-func (h *hookPeer) apply(known *remembered, e *effect) bool {
+func (h *hookPeer) apply(known *remembered, e *effect) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	e.applied, e.repeated = !known.done, known.done
 	known.done = true
-	return e.applied
 }
 
 // httpCall is one request to a provider.
@@ -125,24 +125,28 @@ type httpCall struct {
 	to     string
 	fate   mishap
 	effect effect
-	ok     string // body of the answer to what was applied
+	ok     string           // body of the answer to what was applied
+	vague  func(status int) // answers what says nothing
 }
 
-// read reads the body, unless the call is not to be read; then it is over.
-func (c *httpCall) read(r *http.Request) bool {
+// heard reports whether the call is taken up at all; if not it is over.
+func (c *httpCall) heard() bool {
 	switch c.fate {
-	case cutUnread: // whether it was written is the sender's to know; nothing of it was taken
-		c.count()
-		c.effect.unread = true
-		c.enter(answerNone)
-		panic(http.ErrAbortHandler)
 	case halfOpen:
 		c.count()
 		c.p.holdLate(c.to)
-		c.effect.unread = true
-		c.enter(answerNone)
-		panic(http.ErrAbortHandler)
+	case cutUnread: // whether it was written is the sender's to know; nothing of it was taken
+		c.count()
+	default:
+		return true
 	}
+	c.effect.unread = true
+	c.enter(answerNone)
+	panic(http.ErrAbortHandler)
+}
+
+// read reads the body.
+func (c *httpCall) read(r *http.Request) bool {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return false // the sender broke off: nothing happened
@@ -153,7 +157,7 @@ func (c *httpCall) read(r *http.Request) bool {
 }
 
 // serve does what its fate says; apply has the call take effect.
-func (c *httpCall) serve(apply func(*effect) bool) {
+func (c *httpCall) serve(apply func(*effect)) {
 	switch c.fate {
 	case throttled:
 		c.count()
@@ -163,7 +167,7 @@ func (c *httpCall) serve(apply func(*effect) bool) {
 	case vagueUndone:
 		c.count()
 		c.enter(answerVague)
-		http.Error(c.w, "cannot say anything about "+c.to, http.StatusServiceUnavailable)
+		c.vague(http.StatusServiceUnavailable)
 		return
 	case cutBefore:
 		c.count()
@@ -187,7 +191,7 @@ func (c *httpCall) reply() {
 	switch c.fate {
 	case vagueDone:
 		c.enter(answerVague)
-		http.Error(c.w, "something broke after "+c.to, http.StatusInternalServerError)
+		c.vague(http.StatusInternalServerError)
 	case replyLost:
 		c.enter(answerNone)
 		panic(http.ErrAbortHandler)

@@ -17,6 +17,7 @@ const (
 	mailChannel  = "mail"
 	keyedChannel = "keyed"
 	plainChannel = "plain"
+	pushChannel  = "push"
 )
 
 // keyWindow is how long the keyed receiver remembers, and what the dispatchers are told of it.
@@ -33,6 +34,7 @@ type peers struct {
 
 	mail         *mailPeer
 	keyed, plain *hookPeer
+	push         *pushPeer
 
 	mu    sync.Mutex
 	rates mishaps
@@ -66,22 +68,28 @@ func newPeersWith(rnd *rand.Rand, m manners) (_ *peers, err error) {
 	if p.keyed, err = newHookPeer(p, keyedChannel); err != nil {
 		return nil, err
 	}
-	p.plain, err = newHookPeer(p, plainChannel)
+	if p.plain, err = newHookPeer(p, plainChannel); err != nil {
+		return nil, err
+	}
+	p.push, err = newPushPeer(p)
 	return p, err
 }
 
 // channels lists the channels that env configures.
-func (p *peers) channels() []string { return []string{mailChannel, keyedChannel, plainChannel} }
+func (p *peers) channels() []string {
+	return []string{mailChannel, keyedChannel, plainChannel, pushChannel}
+}
 
 // env is what a dispatcher is configured with to reach them: ONEBELL_CHANNELS and every channel's variables.
 func (p *peers) env() []string {
 	env := []string{
-		"ONEBELL_CHANNELS=mail:smtp,keyed:webhook,plain:webhook",
+		"ONEBELL_CHANNELS=mail:smtp,keyed:webhook,plain:webhook,push:fcm",
 		"ONEBELL_CHANNEL_MAIL_ADDR=" + p.mail.addr, "ONEBELL_CHANNEL_MAIL_FROM=shop@example.org", "ONEBELL_CHANNEL_MAIL_TLS=none",
 		"ONEBELL_CHANNEL_KEYED_DEDUP=idempotency-key", "ONEBELL_CHANNEL_KEYED_KEY_WINDOW=" + p.manners.window.String(),
 		"ONEBELL_CHANNEL_KEYED_ALLOW_PRIVATE=127.0.0.0/8", "ONEBELL_CHANNEL_PLAIN_ALLOW_PRIVATE=127.0.0.0/8",
+		"ONEBELL_CHANNEL_PUSH_ENDPOINT=" + p.push.url, "ONEBELL_CHANNEL_PUSH_CREDENTIALS_FILE=" + p.push.credentials,
 	}
-	for _, name := range []string{"MAIL", "KEYED", "PLAIN"} {
+	for _, name := range []string{"MAIL", "KEYED", "PLAIN", "PUSH"} {
 		env = append(env, "ONEBELL_CHANNEL_"+name+"_TIMEOUT="+p.manners.timeout.String(), "ONEBELL_CHANNEL_"+name+"_CONCURRENCY=8")
 	}
 	return env
@@ -89,7 +97,10 @@ func (p *peers) env() []string {
 
 // recipient is the address that belongs to an intent. One that is gone is refused for good, whenever it is tried.
 func (p *peers) recipient(of identity, gone bool) string {
-	name := fmt.Sprintf("%s-%s-%s-%d", p.canary, of.caller, strings.ReplaceAll(of.key, ":", "-"), of.revision)
+	name := fmt.Sprintf("%s-%s-%s", p.canary, of.caller, strings.ReplaceAll(of.key, ":", "-"))
+	if of.channel != pushChannel { // there a newer revision replaces what the same device shows
+		name += fmt.Sprintf("-%d", of.revision)
+	}
 	if gone {
 		name += goneMark
 	}
@@ -98,13 +109,18 @@ func (p *peers) recipient(of identity, gone bool) string {
 		return p.keyed.url + name
 	case plainChannel:
 		return p.plain.url + name
+	case pushChannel:
+		return name
 	}
 	return name + "@example.org"
 }
 
 // content is what an intent says, with the mark by which the ledger knows it.
 func (p *peers) content(of identity, v variant) json.RawMessage {
-	if of.channel == mailChannel {
+	switch of.channel {
+	case pushChannel:
+		return fmt.Appendf(nil, `{"title":"Your order","body":%q,"data":{"for":%q}}`, mark(of, v), p.canary)
+	case mailChannel:
 		return fmt.Appendf(nil, `{"subject":"Your order","text":"%s\nfor %s"}`, mark(of, v), p.canary)
 	}
 	return fmt.Appendf(nil, `{"type":"order.paid","data":{"mark":%q,"for":%q}}`, mark(of, v), p.canary)
@@ -114,7 +130,7 @@ func (p *peers) content(of identity, v variant) json.RawMessage {
 const goneMark = "-gone"
 
 // canaries are what must not be seen in any log, metric or event.
-func (p *peers) canaries() []string { return []string{p.canary} }
+func (p *peers) canaries() []string { return []string{p.canary, accessToken} }
 
 // trouble sets how often they misbehave from now on; the zero value mends them.
 func (p *peers) trouble(m mishaps) {
@@ -185,10 +201,13 @@ func (p *peers) close() {
 			errs = append(errs, h.close())
 		}
 	}
+	if p.push != nil {
+		errs = append(errs, p.push.close())
+	}
 	_ = errors.Join(errs...) // what listens on this machine can be left to its end
 }
 
 // drawMishaps chooses how often they misbehave in a round.
 func drawMishaps(rnd *rand.Rand) mishaps {
-	return evenly(0.08+0.22*rnd.Float64(), mailChannel, keyedChannel, plainChannel)
+	return evenly(0.08+0.22*rnd.Float64(), mailChannel, keyedChannel, plainChannel, pushChannel)
 }
