@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/onebell/onebell/intents"
 )
@@ -87,38 +88,33 @@ func TestD3AdmissionsStandBehindAMove(t *testing.T) {
 	b.holds()
 }
 
-// Under admissions that overlap without a gap a move comes to its turn all the same: it stands in line with them.
+// Under admissions that overlap without a gap a move comes to its turn all the same: it stands in line with them. Each of them ends when
+// a later one holds the watermark, too, as under a steady load; or after a while, when the later ones stand in line themselves.
 func TestD3MoveDoesNotStarve(t *testing.T) {
+	const sessions, tries = 3, 6
 	b := newBench(t)
 	ctx, stop := context.WithCancel(b.ctx)
 	var all sync.WaitGroup
-	t.Cleanup(func() { stop(); all.Wait() })
-	var held atomic.Int64
-	const sessions = 8
+	defer all.Wait()
+	defer stop()
+	var begun atomic.Int64
 	for range sessions {
-		end := make(chan struct{})
+		conn, err := b.db.Acquire(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
 		all.Go(func() {
-			defer close(end)
+			defer conn.Release()
 			for ctx.Err() == nil {
-				tx, err := b.db.Begin(ctx)
-				if err != nil {
-					continue
-				}
-				// As long as many admissions take together; the sleep is a load, nothing is waited for by it.
-				if _, err = tx.Exec(ctx, `select acked_to from watermark where id = 1 for share`); err == nil {
-					held.Add(1)
-					_, _ = tx.Exec(ctx, `select pg_sleep(0.04)`)
-				}
-				_ = tx.Rollback(context.WithoutCancel(ctx))
+				overlapped(ctx, conn, &begun)
 			}
 		})
 	}
-	for deadline := time.Now().Add(patience); held.Load() < 3*sessions; b.exec(`select pg_sleep(0.01)`) {
+	for deadline := time.Now().Add(patience); begun.Load() < 10*sessions; b.exec(`select pg_sleep(0.01)`) {
 		if time.Now().After(deadline) {
 			t.Fatal("there is no load")
 		}
 	}
-	const tries = 6
 	for try := range 3 * tries { // three rounds of a purger's
 		_, moved, err := b.MoveWatermark(b.ctx, day, 50*time.Millisecond<<(try%tries))
 		if err != nil {
@@ -130,6 +126,22 @@ func TestD3MoveDoesNotStarve(t *testing.T) {
 		}
 	}
 	t.Errorf("it did not move in %d tries", 3*tries)
+}
+
+// overlapped holds the watermark as an admission does, until another one that began later does, too.
+func overlapped(ctx context.Context, conn *pgxpool.Conn, begun *atomic.Int64) {
+	tx, err := conn.Begin(ctx)
+	if err != nil {
+		return
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+	if _, err := tx.Exec(ctx, `select acked_to from watermark where id = 1 for share`); err != nil {
+		return
+	}
+	mine := begun.Add(1)
+	for end := time.Now().Add(200 * time.Millisecond); begun.Load() == mine && time.Now().Before(end) && ctx.Err() == nil; {
+		_, _ = tx.Exec(ctx, `select pg_sleep(0.002)`)
+	}
 }
 
 // While keys are purged, newer revisions of their facts come in: a key whose revision is young stays, whichever of the two comes first.
