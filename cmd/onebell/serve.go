@@ -39,6 +39,10 @@ func serve(ctx context.Context, cfg Config, stderr *os.File) error {
 		return err
 	}
 	if err := app.Start(ctx); err != nil {
+		if ctx.Err() != nil { // nothing is wrong, and nothing was begun
+			log.Info("told to stop before it served", "error", err)
+			return nil
+		}
 		return err
 	}
 	log.InfoContext(ctx, "onebell serves", "version", version(), "admin", app.Addr())
