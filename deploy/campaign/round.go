@@ -147,14 +147,14 @@ func (r *round) chaos(ctx context.Context) error {
 	r.peers.trouble(drawMishaps(r.rnd("mishaps")))
 	go func() { r.telling <- r.producers.run(ctx, chaosTime*4/5) }() // longer than the faults, if need be: they insist
 	go r.watcher.run(ctx)
-	ctx, stop := context.WithTimeout(ctx, chaosTime)
+	limited, stop := context.WithTimeout(ctx, chaosTime)
 	defer stop()
-	together, ctx := errgroup.WithContext(ctx)
+	together, faulty := errgroup.WithContext(limited)
 	for n, s := range r.slots {
-		together.Go(func() error { s.chaos(ctx, r.firstLives(n)...); return nil })
+		together.Go(func() error { s.chaos(faulty, r.firstLives(n)...); return nil })
 	}
 	for _, run := range r.weather() {
-		together.Go(func() error { return run(ctx) })
+		together.Go(func() error { return run(faulty) })
 	}
 	return together.Wait()
 }
