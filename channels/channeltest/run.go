@@ -18,9 +18,20 @@ import (
 	"go.uber.org/goleak"
 )
 
-// attemptTimeout is short, so that the faults that end by time do not make a run long, and long enough for a busy machine
-// to do everything else within it.
-const attemptTimeout = time.Second
+// Timeouts of attempts. Faults that end by time get a short one, so that they do not make a run long; everything before them takes
+// milliseconds. All others get one that is longer than a slow machine takes for anything, as does what is waited for.
+const (
+	shortTimeout = 2 * time.Second
+	patience     = 2 * time.Minute
+)
+
+func timeoutFor(f Fault) time.Duration {
+	switch f {
+	case FaultStall, FaultSilence, FaultDrip:
+		return shortTimeout
+	}
+	return patience
+}
 
 // Marker is a string that the i-th content carries to the peer, so that a swapped body is seen.
 func Marker(i int) string { return fmt.Sprintf("marker-%05d-end", i) }
@@ -33,7 +44,7 @@ type runner struct {
 // stage starts a subject, and at the end of t looks for what it left behind: goroutines, and canaries in logs.
 func (r *runner) stage(t *testing.T, f Fault, skip int) *stage {
 	t.Helper()
-	return r.stageFor(t, Env{Fault: f, Skip: skip, Timeout: attemptTimeout})
+	return r.stageFor(t, Env{Fault: f, Skip: skip, Timeout: timeoutFor(f)})
 }
 
 func (r *runner) stageFor(t *testing.T, env Env) *stage {
@@ -41,11 +52,12 @@ func (r *runner) stageFor(t *testing.T, env Env) *stage {
 	before := goleak.IgnoreCurrent()
 	logs := &buffer{}
 	restore := captureStandardLog(logs)
-	s := &stage{t: t, runner: r}
+	s := &stage{t: t, runner: r, timeout: env.Timeout}
 	t.Cleanup(func() { // runs last: New's own cleanups were registered later
 		restore()
 		s.noCanary("log", logs.String())
-		if err := goleak.Find(before); err != nil {
+		var err error
+		if !Poll(patience, func() bool { err = goleak.Find(before); return err == nil }) {
 			t.Errorf("goroutines were left behind: %v", err)
 		}
 	})
@@ -59,8 +71,9 @@ func (r *runner) stageFor(t *testing.T, env Env) *stage {
 
 type stage struct {
 	Subject
-	t      *testing.T
-	runner *runner
+	t       *testing.T
+	runner  *runner
+	timeout time.Duration // of an attempt
 }
 
 // attempt renders the i-th message and returns its first attempt.
@@ -103,8 +116,8 @@ func (s *stage) send(ctx context.Context, a channels.Attempt) channels.Outcome {
 	var e end
 	select {
 	case e = <-ended:
-	case <-time.After(attemptTimeout + 5*time.Second):
-		s.t.Fatal("Send outlived its attempt timeout by five seconds")
+	case <-time.After(s.timeout + patience):
+		s.t.Fatalf("Send outlived its attempt timeout by %v", patience)
 	}
 	if e.panicked != nil {
 		s.t.Fatalf("Send panicked: %v", e.panicked)
@@ -158,7 +171,7 @@ func (s *stage) honest(o channels.Outcome, arrivals int) {
 
 // settled waits until the peer's ledger has n arrivals, or returns what it has after a while.
 func (s *stage) settled(n int) []Arrival {
-	Poll(2*time.Second, func() bool { return len(s.Peer.Arrivals()) >= n })
+	Poll(patience, func() bool { return len(s.Peer.Arrivals()) >= n })
 	return s.Peer.Arrivals()
 }
 

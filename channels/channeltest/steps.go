@@ -24,8 +24,8 @@ func (r *runner) contract(t *testing.T) {
 	if !reflect.DeepEqual(c, s.Channel.Contract()) {
 		t.Error("two calls of Contract differ")
 	}
-	if c.AttemptTimeout != attemptTimeout {
-		t.Errorf("attempt timeout %v, want the %v it was started with", c.AttemptTimeout, attemptTimeout)
+	if c.AttemptTimeout != s.timeout {
+		t.Errorf("attempt timeout %v, want the %v it was started with", c.AttemptTimeout, s.timeout)
 	}
 	b, err := json.Marshal(c)
 	if err != nil {
@@ -187,11 +187,11 @@ func (r *runner) contexts(t *testing.T) {
 	})
 	if _, exempt := r.kit.Exempt[FaultStall]; !exempt {
 		t.Run("ends while connecting", func(t *testing.T) {
-			s := r.stage(t, FaultStall, 0)
+			s := r.stageFor(t, Env{Fault: FaultStall, Timeout: patience})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			go func() {
-				Poll(attemptTimeout, func() bool { return s.Peer.Connections() > 0 })
+				Poll(patience, func() bool { return s.Peer.Connections() > 0 })
 				cancel()
 			}()
 			o := s.send(ctx, s.attempt(0))
@@ -200,11 +200,11 @@ func (r *runner) contexts(t *testing.T) {
 	}
 	if _, exempt := r.kit.Exempt[FaultSilence]; !exempt {
 		t.Run("ends after the request", func(t *testing.T) {
-			s := r.stage(t, FaultSilence, 0)
+			s := r.stageFor(t, Env{Fault: FaultSilence, Timeout: patience})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			go func() {
-				Poll(attemptTimeout, func() bool { return len(s.Peer.Arrivals()) > 0 })
+				Poll(patience, func() bool { return len(s.Peer.Arrivals()) > 0 })
 				cancel()
 			}()
 			o := s.send(ctx, s.attempt(0))
@@ -215,7 +215,7 @@ func (r *runner) contexts(t *testing.T) {
 
 // parallel: a hundred at once through one channel; each body reaches its own recipient, once (R2).
 func (r *runner) parallel(t *testing.T) {
-	s := r.stageFor(t, Env{Timeout: 30 * time.Second}) // a hundred handshakes at once take their time on a small machine
+	s := r.stage(t, FaultNone, 0)
 	const n = 100
 	attempts := make([]channels.Attempt, n)
 	outcomes := make([]channels.Outcome, n)

@@ -29,18 +29,19 @@ func (c lameConn) Write(p []byte) (int, error) {
 
 // TestTheDotLeftOrItDidNot: a dot of which no byte left is "not sent"; one of which a byte left is unknown.
 func TestTheDotLeftOrItDidNot(t *testing.T) {
+	t.Parallel()
 	for after, want := range []channels.Outcome{
 		channels.OutcomeNotSent(channels.PhaseRequest, "", ""), channels.OutcomeUnknown(channels.PhaseCommitted, "", ""),
 	} {
 		p := newPeer(t, nil)
 		c := newChannel(t, p.addr, hasty)
 		a := hello(t, c)
-		s, f := c.connect(t.Context(), time.Now().Add(time.Second))
+		s, f := c.connect(t.Context(), time.Now().Add(patience))
 		if f != nil {
 			t.Fatal(f.err)
 		}
 		s.wire.Conn = lameConn{s.wire.Conn, after}
-		c.pool.put(s, time.Now().Add(time.Second))
+		c.pool.put(s, time.Now().Add(patience))
 		o := c.Send(t.Context(), a)
 		wantOutcome(t, o, want.Result(), want.Phase())
 		honest(t, c, p, a, o)

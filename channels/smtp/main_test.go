@@ -8,8 +8,11 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/json"
+	"flag"
+	"fmt"
 	"math/big"
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +22,34 @@ import (
 	"github.com/onebell/onebell/channels"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "16"); err != nil { // those that are parallel wait for silence to end
+		panic(err)
+	}
+	code := m.Run()
+	if code == 0 {
+		code = leaks()
+	}
+	os.Exit(code)
+}
+
+// leaks is the exit status of what the tests left behind.
+func leaks() int {
+	for end := time.Now().Add(patience); ; {
+		err := goleak.Find()
+		if err == nil {
+			return 0
+		}
+		if time.Now().After(end) {
+			fmt.Println(err)
+			return 1
+		}
+	}
+}
+
+// patience is longer than a slow machine takes for anything.
+const patience = 2 * time.Minute
 
 const (
 	testRecipient = "Ada.Lovelace@example.org"
@@ -27,12 +57,12 @@ const (
 	testPassword  = "hunter2-secret"
 )
 
-// newChannel is a channel to that address with short timeouts; mend may change the configuration.
+// newChannel is a channel to that address whose timeouts are far away; mend may change the configuration.
 func newChannel(t *testing.T, addr string, mend ...func(*Config)) *Channel {
 	t.Helper()
 	cfg := Config{
 		Addr: addr, From: "Shop <shop@example.com>", TLS: TLSNone, Helo: "client.example.com",
-		Timeout: 5 * time.Second, DotTimeout: time.Second, CommandTimeout: 3 * time.Second,
+		Timeout: 2 * patience, DotTimeout: patience, CommandTimeout: patience,
 	}
 	for _, f := range mend {
 		f(&cfg)
@@ -45,9 +75,17 @@ func newChannel(t *testing.T, addr string, mend ...func(*Config)) *Channel {
 	return c
 }
 
-// hasty makes silence end soon.
+// hasty makes silence end soon, and leaves a slow machine the time to come to it.
 func hasty(cfg *Config) {
-	cfg.Timeout, cfg.DotTimeout, cfg.CommandTimeout = 2*time.Second, time.Second, 500*time.Millisecond
+	cfg.Timeout, cfg.DotTimeout, cfg.CommandTimeout = 6*time.Second, 3*time.Second, 2*time.Second
+}
+
+// hastyAt is hasty where the peer falls silent.
+func hastyAt(a act) func(*Config) {
+	if a.end == silence {
+		return hasty
+	}
+	return func(*Config) {}
 }
 
 func message(key, recipient, content string) channels.Message {
@@ -72,12 +110,12 @@ func hello(t *testing.T, c *Channel) channels.Attempt {
 	return attempt(t, c, message(testKey(0), testRecipient, `{"subject":"Hello","text":"Hello Ada\n.a line with a dot\n.\nend"}`))
 }
 
-// poll asks until the answer is yes or five seconds are over.
+// poll asks until the answer is yes.
 func poll(t *testing.T, what string, yes func() bool) {
 	t.Helper()
-	for end := time.Now().Add(5 * time.Second); !yes(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); !yes(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("waited for 5 s: %s", what)
+			t.Fatalf("waited in vain: %s", what)
 		}
 	}
 }

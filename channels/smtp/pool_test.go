@@ -55,7 +55,11 @@ func TestStaleConnectionIsReplacedOnce(t *testing.T) {
 	} {
 		t.Run(row.step+row.act.reply+row.act.end, func(t *testing.T) {
 			p := newPeer(t, func(w at) (act, bool) { return row.act, w.step == row.step && w.conn == 1 && w.n == 2 })
-			c := newChannel(t, p.addr, func(cfg *Config) { cfg.CommandTimeout = 200 * time.Millisecond })
+			c := newChannel(t, p.addr, func(cfg *Config) {
+				if row.act.end == silence {
+					cfg.CommandTimeout = 2 * time.Second
+				}
+			})
 			first := hello(t, c)
 			wantOutcome(t, c.Send(t.Context(), first), channels.Accepted, channels.PhaseReply)
 			a := attempt(t, c, message(testKey(1), testRecipient, goodContent))
@@ -97,7 +101,7 @@ func TestIdleConnections(t *testing.T) {
 	wantOutcome(t, c.Send(t.Context(), hello(t, c)), channels.Accepted, channels.PhaseReply)
 	poll(t, "the idle connection ends with QUIT", func() bool { return p.live() == 0 && p.line("QUIT") != "" })
 
-	c = newChannel(t, p.addr)
+	c = newChannel(t, p.addr, func(cfg *Config) { cfg.IdleTimeout = time.Hour })
 	p.mu.Lock()
 	p.count = 0 // the script's first connection is the next one
 	p.mu.Unlock()
@@ -156,7 +160,7 @@ func serve(t testing.TB) (*sink, string) {
 // TestR2HundredAtOnce: every mail once, the right body to the right recipient, and the goroutines are gone afterwards.
 func TestR2HundredAtOnce(t *testing.T) {
 	s, addr := serve(t)
-	c := newChannel(t, addr, func(cfg *Config) { cfg.Timeout, cfg.MaxIdle = 30*time.Second, 8 })
+	c := newChannel(t, addr, func(cfg *Config) { cfg.MaxIdle = 8 })
 	before := runtime.NumGoroutine()
 	const n, rounds = 100, 3
 	var wg sync.WaitGroup

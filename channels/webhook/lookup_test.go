@@ -54,7 +54,11 @@ func TestLookUpWithoutADefiniteReplyIsUnknown(t *testing.T) {
 		channeltest.FaultDialRefused, channeltest.FaultCloseAfter, channeltest.FaultSilence, channeltest.FaultBreakAfter, channeltest.FaultGarbage,
 	} {
 		p := channeltest.NewHTTPPeer(t, channeltest.HTTPOptions{Fault: fault})
-		ch := open(t, webhook.Config{AllowPrivate: loopback, LookupURL: p.URL("/{key}"), Timeout: 300 * time.Millisecond})
+		c := webhook.Config{AllowPrivate: loopback, LookupURL: p.URL("/{key}")}
+		if fault == channeltest.FaultSilence {
+			c.Timeout = time.Second
+		}
+		ch := open(t, c)
 		if o := ch.LookUp(t.Context(), channels.Attempt{EffectKey: effectKey(1)}); o.Result() != channels.Unknown || strings.Contains(o.Message(), p.Addr()) {
 			t.Errorf("%s: %v %q", fault, o.Result(), o.Message())
 		}

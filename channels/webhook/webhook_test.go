@@ -25,7 +25,7 @@ import (
 func open(t *testing.T, c webhook.Config) *webhook.Channel {
 	t.Helper()
 	if c.Timeout == 0 {
-		c.Timeout = 5 * time.Second
+		c.Timeout = 2 * time.Minute // longer than a slow machine takes for anything
 	}
 	ch, err := webhook.New(c)
 	if err != nil {
