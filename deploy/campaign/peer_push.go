@@ -46,19 +46,25 @@ func newPushPeer(p *peers) (_ *pushPeer, err error) {
 	return f, nil
 }
 
-// serviceAccount writes the file of an account with a key of its own.
-func serviceAccount(tokenURI string) (path string, err error) {
+// accountKey is the key of every campaign's account, in PEM: making one takes a while.
+var accountKey = sync.OnceValues(func() (string, error) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		return "", err
 	}
 	der, err := x509.MarshalPKCS8PrivateKey(key)
+	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})), err
+})
+
+// serviceAccount writes the file of an account.
+func serviceAccount(tokenURI string) (path string, err error) {
+	key, err := accountKey()
 	if err != nil {
 		return "", err
 	}
 	text, err := json.Marshal(map[string]string{
 		"type": "service_account", "project_id": pushProject, "client_email": "campaign@example.org", "private_key_id": "1",
-		"private_key": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})), "token_uri": tokenURI,
+		"private_key": key, "token_uri": tokenURI,
 	})
 	if err != nil {
 		return "", err
