@@ -40,6 +40,7 @@ type town struct {
 	keyed       *hookPeer // drops repeats of a key
 	plain       *hookPeer
 	producer    *client.Client
+	channels    []string      // all of them
 	timeout     time.Duration // of an attempt: as it stands, longer than a slow machine takes for anything
 }
 
@@ -51,7 +52,7 @@ func newTown(t *testing.T) *town {
 func newTownOn(t *testing.T, broker, databaseURL string) *town {
 	t.Helper()
 	w := &town{
-		t: t, broker: broker, databaseURL: databaseURL, timeout: 2 * time.Minute,
+		t: t, broker: broker, databaseURL: databaseURL, timeout: 2 * time.Minute, channels: []string{"mail", "keyed", "plain"},
 		mail: newMailPeer(t), keyed: newHookPeer(t), plain: newHookPeer(t),
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -76,21 +77,27 @@ func (w *town) lapse() {
 	}
 }
 
-// env is what a dispatcher of this town is configured with.
-func (w *town) env() []string {
-	env := []string{
-		"ONEBELL_NATS_URL=" + w.broker, "ONEBELL_DATABASE_URL=" + w.databaseURL, "ONEBELL_SECRET=0123456789abcdef0123456789abcdef",
-		"ONEBELL_ADMIN_ADDR=127.0.0.1:0", "ONEBELL_LOG_LEVEL=info", "ONEBELL_CHANNELS=mail:smtp,keyed:webhook,plain:webhook",
-		"ONEBELL_CHANNEL_MAIL_ADDR=" + w.mail.addr(), "ONEBELL_CHANNEL_MAIL_FROM=shop@example.org", "ONEBELL_CHANNEL_MAIL_TLS=none",
-		"ONEBELL_CHANNEL_KEYED_DEDUP=idempotency-key", "ONEBELL_CHANNEL_KEYED_KEY_WINDOW=1h",
+// env is what a dispatcher of this town is configured with that knows these channels; without any it knows all.
+func (w *town) env(known ...string) []string {
+	if len(known) == 0 {
+		known = w.channels
 	}
-	for _, name := range []string{"MAIL", "KEYED", "PLAIN"} {
-		env = append(env, "ONEBELL_CHANNEL_"+name+"_TIMEOUT="+w.timeout.String())
+	private := "ALLOW_PRIVATE=127.0.0.0/8"
+	vars := map[string][]string{
+		"mail":  {"smtp", "ADDR=" + w.mail.addr(), "FROM=shop@example.org", "TLS=none"},
+		"keyed": {"webhook", private, "DEDUP=idempotency-key", "KEY_WINDOW=1h"},
+		"plain": {"webhook", private},
 	}
-	for _, name := range []string{"KEYED", "PLAIN"} {
-		env = append(env, "ONEBELL_CHANNEL_"+name+"_ALLOW_PRIVATE=127.0.0.0/8")
+	var named, env []string
+	for _, channel := range known {
+		named = append(named, channel+":"+vars[channel][0])
+		for _, setting := range append(vars[channel][1:], "TIMEOUT="+w.timeout.String()) {
+			env = append(env, "ONEBELL_CHANNEL_"+strings.ToUpper(channel)+"_"+setting)
+		}
 	}
-	return env
+	return append(env, "ONEBELL_CHANNELS="+strings.Join(named, ","),
+		"ONEBELL_NATS_URL="+w.broker, "ONEBELL_DATABASE_URL="+w.databaseURL, "ONEBELL_SECRET=0123456789abcdef0123456789abcdef",
+		"ONEBELL_ADMIN_ADDR=127.0.0.1:0", "ONEBELL_LOG_LEVEL=info")
 }
 
 // dispatcher is an onebell process.
@@ -101,28 +108,19 @@ type dispatcher struct {
 	done chan struct{}
 }
 
-// serve starts a dispatcher and waits until it serves.
+// serve starts a dispatcher that knows every channel, and waits until it serves.
 func (w *town) serve() *dispatcher {
 	w.t.Helper()
-	d := &dispatcher{t: w.t, log: &lockedText{}, done: make(chan struct{})}
+	return w.serveAs(w.env())
+}
+
+func (w *town) serveAs(env []string) *dispatcher {
+	w.t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	d.cmd = exec.Command(self)
-	d.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), childMark + "=serve"}, w.env()...)
-	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
-	if err := d.cmd.Start(); err != nil {
-		w.t.Fatal(err)
-	}
-	go func() { _ = d.cmd.Wait(); close(d.done) }()
-	w.t.Cleanup(func() {
-		d.signal(syscall.SIGCONT)
-		d.kill()
-		if w.t.Failed() {
-			w.t.Logf("dispatcher %d said:\n%s", d.cmd.Process.Pid, d.log)
-		}
-	})
+	d := w.start(exec.Command(self), append(env, childMark+"=serve"))
 	eventually(w.t, "the dispatcher serves", func() bool {
 		select {
 		case <-d.done:
@@ -130,6 +128,26 @@ func (w *town) serve() *dispatcher {
 		default:
 		}
 		return strings.Contains(d.log.String(), "onebell serves")
+	})
+	return d
+}
+
+// start starts a command as a dispatcher that ends with the test.
+func (w *town) start(cmd *exec.Cmd, env []string) *dispatcher {
+	w.t.Helper()
+	d := &dispatcher{t: w.t, cmd: cmd, log: &lockedText{}, done: make(chan struct{})}
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, env...)
+	cmd.Stdout, cmd.Stderr = d.log, d.log
+	if err := cmd.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+	go func() { _ = cmd.Wait(); close(d.done) }()
+	w.t.Cleanup(func() {
+		d.signal(syscall.SIGCONT)
+		d.kill()
+		if w.t.Failed() {
+			w.t.Logf("dispatcher %d said:\n%s", cmd.Process.Pid, d.log)
+		}
 	})
 	return d
 }
@@ -197,9 +215,14 @@ func (w *town) request(channel, key string) client.Request {
 
 func (w *town) publish(channel, key string) {
 	w.t.Helper()
+	w.tell(channel, w.request(channel, key))
+}
+
+func (w *town) tell(channel string, r client.Request) {
+	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
-	if _, err := w.producer.Publish(ctx, channel, w.request(channel, key)); err != nil {
+	if _, err := w.producer.Publish(ctx, channel, r); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"flag"
+	"fmt"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -14,7 +15,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(withDatabase{m}, map[string]func(){"onebell": main})
 }
 
-// withDatabase stops the test binary's database server when the tests are over.
+// withDatabase stops the test binary's database server when the tests are over, and removes what they built.
 type withDatabase struct{ m *testing.M }
 
 func (w withDatabase) Run() int {
@@ -22,5 +23,10 @@ func (w withDatabase) Run() int {
 	if err := flag.Set("test.parallel", "4"); err != nil { // those that are parallel wait more than they work
 		panic(err)
 	}
-	return pgtest.Main(w.m)
+	code := pgtest.Main(w.m)
+	if err := forgetBinary(); err != nil {
+		fmt.Println(err)
+		code = max(code, 1)
+	}
+	return code
 }
