@@ -112,7 +112,7 @@ func rememberedWrongly(a *account) (out []string) {
 		tries := a.tries[of]
 		switch {
 		case len(tries) == 0: // poison
-		case r.Verdict == string(wire.Stale) && tries[0].sort != stale,
+		case r.Verdict == string(wire.Stale) && tries[0].sort != stale && tries[0].sort != aged,
 			r.Verdict == string(wire.Refused) && !(tries[0].sort == expiring && r.Code == wire.CodeExpired),
 			r.Verdict == string(wire.Conflict) && tries[0].sort != disputed && tries[0].sort != storm,
 			r.Verdict == string(wire.Superseded) && !a.newerThan(of):

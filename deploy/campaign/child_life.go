@@ -46,11 +46,20 @@ var often = []fault.Point{
 	fault.SendBefore, fault.SendDone, fault.SettleBefore, fault.SettleDone,
 }
 
-// purges are those that only a dispatcher which forgets passes; see forgetful.
+// purges are those that only a dispatcher passes which forgets; see forgetfulWindows.
 var purges = []fault.Point{fault.PurgeMoved, fault.PurgeKeys, fault.PurgeRows}
 
 // reachable are the points that every round can pass.
 var reachable = slices.Concat(often, seldom, []fault.Point{fault.WitnessBefore})
+
+// forgetfulWindows make keys fall behind the watermark that were remembered for days: the shortest horizon and the shortest retries.
+var forgetfulWindows = []string{
+	"ONEBELL_HORIZON=1m", "ONEBELL_KEEP_CONTENT=2s",
+	"ONEBELL_CHANNEL_MAIL_MAX_AGE=1m", "ONEBELL_CHANNEL_KEYED_MAX_AGE=1m", "ONEBELL_CHANNEL_PLAIN_MAX_AGE=1m", "ONEBELL_CHANNEL_PUSH_MAX_AGE=1m",
+}
+
+// longMemory is how long dispatchers of a forgetful round remember everything, before their windows are changed.
+const longMemory = 5 * time.Second
 
 func between(rnd *rand.Rand, low, high time.Duration) time.Duration {
 	return low + time.Duration(rnd.Int64N(int64(high-low)))

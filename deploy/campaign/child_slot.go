@@ -25,6 +25,12 @@ type slot struct {
 	rnd    *rand.Rand
 	record *record
 
+	// forgetful, if not nil, is what the environment gets after the first life, and forgets a plan that every later life has, too.
+	forgetful []string
+	forgets   string
+	windows   []string
+	also      string // plan of every life
+
 	mu     sync.Mutex
 	lives  []*dispatcher
 	faulty error // what a process did that no fault explains
@@ -45,9 +51,17 @@ func (s *slot) chaos(ctx context.Context, first ...life) {
 			return
 		}
 		s.live(ctx, d, l)
+		s.forget()
 		if d.log.admin() == "" {
 			pause(ctx, 200*time.Millisecond) // as a supervisor does with a process that cannot start
 		}
+	}
+}
+
+// forget ends the time in which everything is remembered for long.
+func (s *slot) forget() {
+	if s.forgetful != nil {
+		s.windows, s.also, s.forgetful = s.forgetful, s.forgets, nil
 	}
 }
 
@@ -60,8 +74,8 @@ func (s *slot) fail(err error) {
 }
 
 func (s *slot) start(l life) (*dispatcher, error) {
-	o := order{binary: s.binary, env: append(append([]string{}, s.env...), "FAULT_LEDGER="+s.ledger, "FAULT_PLAN="+l.plan)}
-	o.env = append(o.env, l.limits.config...)
+	o := order{binary: s.binary, env: append(append([]string{}, s.env...), "FAULT_LEDGER="+s.ledger, "FAULT_PLAN="+strings.TrimPrefix(l.plan+","+s.also, ","))}
+	o.env = append(append(o.env, l.limits.config...), s.windows...)
 	if l.limits.memory != "" {
 		o.env = append(o.env, "GOMEMLIMIT="+l.limits.memory)
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -49,13 +47,6 @@ type round struct {
 	watcher   *watcher
 	telling   chan error // ends with the producers
 	mended    time.Time
-}
-
-// rnd is a source of choices of its own for each part, so that what one part does with time changes nothing for another.
-func (r *round) rnd(part string) *rand.Rand {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(part)) // never fails
-	return rand.New(rand.NewPCG(r.seed, h.Sum64()))
 }
 
 // outcome is what a round found.
@@ -110,6 +101,9 @@ func (r *round) up(ctx context.Context) (err error) {
 	}
 	r.watcher, r.telling = newWatcher(r.admins), make(chan error, 1)
 	r.producers = newProducers(r.broker.url(), r.peers, r.rnd("producers"), facts)
+	if r.forgetful() {
+		r.producers.age()
+	}
 	for n := range dispatchers {
 		if err := r.addSlot(n); err != nil {
 			return err
@@ -129,13 +123,17 @@ func (r *round) addSlot(n int) error {
 		return err
 	}
 	r.databases = append(r.databases, toDatabase)
-	r.slots = append(r.slots, &slot{
+	s := &slot{
 		binary: r.worker.binary, ledger: filepath.Join(r.dir, "points"), lease: r.lease, record: r.record, rnd: r.rnd(fmt.Sprint("slot ", n)),
 		env: append(r.peers.env(),
 			"ONEBELL_NATS_URL=nats://"+brokerUser+":"+brokerPassword+"@"+toBroker.addr(),
 			"ONEBELL_DATABASE_URL="+strings.Replace(r.wire.URL(), r.wire.Addr(), toDatabase.addr(), 1),
 			"ONEBELL_SECRET="+campaignSecret, "ONEBELL_ADMIN_ADDR=127.0.0.1:0", "ONEBELL_LOG_LEVEL=info", "ONEBELL_LOG_FORMAT=json"),
-	})
+	}
+	if r.forgetful() {
+		s.forgetful, s.forgets = forgetfulWindows, fmt.Sprintf("%s:1:kill", purges[int(r.seed/3)%len(purges)])
+	}
+	r.slots = append(r.slots, s)
 	return nil
 }
 
@@ -157,32 +155,6 @@ func (r *round) chaos(ctx context.Context) error {
 		together.Go(func() error { return run(faulty) })
 	}
 	return together.Wait()
-}
-
-// weather chooses two to four kinds of disturbance: what happens alone goes deeper than what is drowned by everything else.
-func (r *round) weather() []func(context.Context) error {
-	all := []func(context.Context) error{
-		(&databaseFaults{r.worker.db, r.rnd("database"), r.record}).run,
-		(&statementFaults{r.wire, r.rnd("statements"), r.record}).run,
-		(&brokerFaults{r.broker, r.rnd("broker"), r.record}).run,
-		(&networkFaults{r.brokers, r.databases, r.rnd("network"), r.record}).run,
-		(&networkFaults{r.brokers, r.databases, r.rnd("swizzle"), r.record}).swizzle,
-	}
-	rnd := r.rnd("weather")
-	rnd.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	return all[:2+rnd.IntN(3)]
-}
-
-// firstLives are those that the seed decides: each dispatcher of each seed sees to one fault point, so that a few seeds reach all, and
-// in every other round one of them stands still past its lease first.
-func (r *round) firstLives(slot int) []life {
-	rnd := r.rnd(fmt.Sprint("first lives ", slot))
-	points := reachable
-	own := assigned(rnd, points[(int(r.seed)*dispatchers+slot)%len(points)], r.lease)
-	if slot == 0 && rnd.IntN(2) == 0 {
-		return []life{drawLongPause(rnd, r.lease), own}
-	}
-	return []life{own}
 }
 
 // mend takes every fault away, starts dispatchers that nothing happens to, and waits until everything is settled.

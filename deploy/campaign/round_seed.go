@@ -1,0 +1,49 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+)
+
+// What a seed decides.
+
+// rnd is a source of choices of its own for each part, so that what one part does with time changes nothing for another.
+func (r *round) rnd(part string) *rand.Rand {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(part)) // never fails
+	return rand.New(rand.NewPCG(r.seed, h.Sum64()))
+}
+
+// weather chooses two to four kinds of disturbance: what happens alone goes deeper than what is drowned by everything else.
+func (r *round) weather() []func(context.Context) error {
+	all := []func(context.Context) error{
+		(&databaseFaults{r.worker.db, r.rnd("database"), r.record}).run,
+		(&statementFaults{r.wire, r.rnd("statements"), r.record}).run,
+		(&brokerFaults{r.broker, r.rnd("broker"), r.record}).run,
+		(&networkFaults{r.brokers, r.databases, r.rnd("network"), r.record}).run,
+		(&networkFaults{r.brokers, r.databases, r.rnd("swizzle"), r.record}).swizzle,
+	}
+	rnd := r.rnd("weather")
+	rnd.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return all[:2+rnd.IntN(3)]
+}
+
+// firstLives are those that the seed decides: each dispatcher of each seed sees to one fault point, so that a few seeds reach all, and
+// in every other round one of them stands still past its lease first. In a forgetful round they all serve calmly first.
+func (r *round) firstLives(slot int) []life {
+	rnd := r.rnd(fmt.Sprint("first lives ", slot))
+	if r.forgetful() {
+		return []life{{ending: drained, wait: longMemory}}
+	}
+	own := assigned(rnd, reachable[(int(r.seed)*dispatchers+slot)%len(reachable)], r.lease)
+	if slot == 0 && rnd.IntN(2) == 0 {
+		return []life{drawLongPause(rnd, r.lease), own}
+	}
+	return []life{own}
+}
+
+// forgetful reports whether windows are shortened in the middle of the round, so that keys are purged and come again.
+func (r *round) forgetful() bool { return r.seed%3 == 2 }
+
