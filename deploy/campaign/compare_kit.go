@@ -47,11 +47,11 @@ Usual ways, medians of three seeds, measured earlier on this work and not in thi
 
 // Conditions of a comparison.
 const (
-	compareTimeout = 5 * time.Second // of an attempt
-	compareSenders = 16              // at once, the default
-	comparePair    = 2               // dispatchers at work
-	compareLost    = 0.02            // of the accepted calls have their reply lost
-	compareWindow  = time.Hour       // for which the keyed receiver remembers
+	compareTimeout = 10 * time.Second // of an attempt
+	compareSenders = 4                // at once: what can be on the wire when a dispatcher dies
+	compareTeam    = 4                // dispatchers at work
+	compareLost    = 0.02             // of the accepted calls have their reply lost
+	compareWindow  = time.Hour        // for which the keyed receiver remembers
 	killEarliest   = 150 * time.Millisecond
 	killLatest     = 400 * time.Millisecond
 	compareTelling = 15 * time.Second // over which the facts are told
@@ -64,7 +64,7 @@ func (c comparison) conditions() string {
 %d dispatchers on one PostgreSQL and one NATS (fsync before each ack): every %v to %v the one that was started first is killed with SIGKILL,
 whatever it is at, its start included, and another is started in its place; at least %d times, and as long as facts are told.
 The receiver takes %v to %v for each; of %.0f %% of what it took it loses the reply. %d sends at once, timeout %v, lease %v.
-`, c.mails, connectionsEach*len(callers), compareTelling, comparePair, killEarliest, killLatest, c.kills, compareLeast, compareMost,
+`, c.mails, connectionsEach*len(callers), compareTelling, compareTeam, killEarliest, killLatest, c.kills, compareLeast, compareMost,
 		100*compareLost, compareSenders, compareTimeout, compareLease)
 }
 
@@ -121,7 +121,14 @@ func (t tally) print(out io.Writer, channel string, seed uint64) {
 		channel, seed, t.facts, t.tellings, t.kills, t.killing.Seconds(), t.serving, t.replies)
 	fmt.Fprintf(out, "  %d lost, %d twice, %d UNKNOWN (reply lost: %d; sent and not settled at a kill: %d; claimed by a sender and not taken at a kill: %d; otherwise: %d), %d wrong, drained %.1f s after the last kill\n",
 		t.lost, t.twice, t.unknown, t.byReply, t.bySettling, t.bySending, t.otherwise, t.wrong, t.drained.Seconds())
+	shown := map[string]int{}
 	for _, v := range t.violations {
+		if shown[v.invariant]++; shown[v.invariant] > fewOfOne {
+			continue
+		}
 		fmt.Fprintf(out, "  VIOLATION of %s: %s\n", v.invariant, v.what)
 	}
 }
+
+// fewOfOne bounds how many violations of one kind are printed; all are in the folder of the logs.
+const fewOfOne = 5

@@ -61,7 +61,7 @@ func (d *duel) up(ctx context.Context, facts int) (err error) {
 	d.peers.trouble(mishaps{d.channel: {replyLost: compareLost}})
 	d.producers = newProducers(d.broker.url(), d.peers, d.rnd("producers"), 0)
 	d.producers.plan = planReceipts(d.peers, d.rnd("facts"), d.channel, facts)
-	for range comparePair {
+	for range compareTeam {
 		d.slots = append(d.slots, &slot{binary: d.worker.binary, lease: d.lease, record: d.record, env: append(d.peers.env(),
 			fmt.Sprintf("ONEBELL_CHANNEL_MAIL_CONCURRENCY=%d", compareSenders), fmt.Sprintf("ONEBELL_CHANNEL_KEYED_CONCURRENCY=%d", compareSenders),
 			"ONEBELL_NATS_URL=nats://"+brokerUser+":"+brokerPassword+"@"+d.broker.addr(), "ONEBELL_DATABASE_URL="+d.worker.db.url(),

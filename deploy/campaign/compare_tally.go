@@ -37,14 +37,13 @@ func (d *duel) count(ctx context.Context) (tally, error) {
 			return tally{}, err
 		}
 	}
-	d.mended = d.lastKill
-	late, err := d.settled(ctx)
+	drained, err := d.drain(ctx)
 	if err != nil {
 		return tally{}, err
 	}
 	t := tally{
 		facts: len(distinct(d.producers.plan)), tellings: len(d.producers.plan), kills: d.kills, serving: d.serving, killing: d.killing,
-		drained: time.Since(d.lastKill), violations: late,
+		drained: drained,
 	}
 	if t.drained > d.lease+drainPatience {
 		t.violations = append(t.violations, violation{"drained in time", fmt.Sprintf("%v after the last kill", t.drained)})
@@ -67,6 +66,20 @@ func (d *duel) count(ctx context.Context) (tally, error) {
 	t.weigh(a, d)
 	t.violations = append(t.violations, check(ctx, e)...)
 	return t, d.keep(outcome{faults: e.faults, violations: t.violations})
+}
+
+// drain waits until everything is settled, and says how long after the last kill that was. It waits longer than it should have to:
+// what is late is not yet lost.
+func (d *duel) drain(ctx context.Context) (time.Duration, error) {
+	d.mended = d.lastKill
+	for range 5 {
+		open, err := d.settled(ctx)
+		if err != nil || len(open) == 0 {
+			return time.Since(d.lastKill), err
+		}
+		d.mended = time.Now()
+	}
+	return time.Since(d.lastKill), nil
 }
 
 // distinct is the different ones that are told.
@@ -129,6 +142,11 @@ func (t *tally) explain(calls []effect, in admin.IntentDetail, d *duel) {
 	default:
 		t.otherwise++
 		t.violate("nothing else UNKNOWN", named(in.Intent), in)
+		for _, at := range in.Attempts {
+			last := &t.violations[len(t.violations)-1]
+			last.what += fmt.Sprintf("; generation %d by %s: %s (%s) %s to %s", at.Generation, at.Owner, at.Result, at.Code,
+				at.StartedAt.Format("15:04:05.000"), at.EndedAt.Format("15:04:05.000"))
+		}
 	}
 }
 
