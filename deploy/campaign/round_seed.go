@@ -37,7 +37,8 @@ func (r *round) firstLives(slot int) []life {
 	if r.forgetful() {
 		return []life{{ending: drained, wait: longMemory}}
 	}
-	own := assigned(rnd, reachable[(int(r.seed)*dispatchers+slot)%len(reachable)], r.lease)
+	before := int(r.seed - (r.seed+1)/3) // the seeds up to here that are not forgetful
+	own := assigned(rnd, reachable[(before*dispatchers+slot)%len(reachable)], r.lease)
 	if slot == 0 && rnd.IntN(2) == 0 {
 		return []life{drawLongPause(rnd, r.lease), own}
 	}
@@ -46,4 +47,3 @@ func (r *round) firstLives(slot int) []life {
 
 // forgetful reports whether windows are shortened in the middle of the round, so that keys are purged and come again.
 func (r *round) forgetful() bool { return r.seed%3 == 2 }
-
