@@ -121,6 +121,9 @@ func (s *Store) Purge(ctx context.Context, kind intents.PurgeKind, keep time.Dur
 		ids[i], facts[i] = rows[i].ID, rows[i].ID[:]
 	}
 	err = s.doTx(ctx, "purge "+string(kind), func(ctx context.Context, tx pgx.Tx) (err error) {
+		if _, err := tx.Exec(ctx, purgePlanSQL); err != nil {
+			return err
+		}
 		var tag pgconn.CommandTag
 		switch kind {
 		case intents.PurgeKeys:

@@ -12,6 +12,8 @@ var (
 	watermarkMoveSQL string
 	//go:embed queries/lock_patience.sql
 	lockPatienceSQL string
+	//go:embed queries/purge_plan.sql
+	purgePlanSQL string
 	//go:embed queries/purge_keys_page.sql
 	purgeKeysPageSQL string
 	//go:embed queries/purge_keys_lock.sql
