@@ -21,7 +21,7 @@ import (
 // childEnv tells this test binary that it is a replica which migrates the database at that URL, slowly.
 const childEnv = "ONEBELL_MIGRATIONS_CHILD"
 
-const patience = time.Minute
+const patience = 5 * time.Minute // longer than a slow machine takes for anything
 
 // server is this test binary's own; pgtest stands on this package and cannot serve it.
 var server *local.Postgres
@@ -152,7 +152,7 @@ const gate = 4711
 // slowSchema ends with a migration of data alone: two that ran at once would not get in each other's way by themselves.
 func slowSchema() fs.FS {
 	return with(map[string]string{"90001_slow.sql": fmt.Sprintf(`-- +goose Up
-set local lock_timeout = '60s';
+set local lock_timeout = '10min';
 insert into duties values (gen_random_uuid()::text, 'first half', now());
 select pg_advisory_xact_lock(%d);
 insert into duties values (gen_random_uuid()::text, 'second half', now());

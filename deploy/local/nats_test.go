@@ -30,12 +30,12 @@ func startNATS(t *testing.T, opts NATSOptions) *NATS {
 // onStream runs a step with a stream's client.
 func onStream(t *testing.T, n *NATS, step func(jetstream.Stream, jetstream.JetStream)) {
 	t.Helper()
-	nc, err := nats.Connect(n.URL())
+	nc, err := nats.Connect(n.URL(), nats.Timeout(patience))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	js, err := jetstream.New(nc)
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(patience))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestBrokersErrorsAreLogged(t *testing.T) {
 
 func TestNATSTakesWhatItsOptionsSay(t *testing.T) {
 	n := startNATS(t, NATSOptions{MaxPayload: 2 << 20})
-	nc, err := nats.Connect(n.URL())
+	nc, err := nats.Connect(n.URL(), nats.Timeout(patience))
 	if err != nil {
 		t.Fatal(err)
 	}

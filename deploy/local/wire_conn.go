@@ -52,7 +52,7 @@ func (c *conn) hangUp() {
 	if tcp, ok := c.server.(*net.TCPConn); ok {
 		_ = tcp.CloseWrite()
 	}
-	_ = c.server.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = c.server.SetReadDeadline(time.Now().Add(time.Minute)) // a busy machine takes its time; a client that learnt of it earlier would find the old transaction open
 	_, _ = io.Copy(io.Discard, c.fromServer)
 }
 

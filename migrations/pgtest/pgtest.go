@@ -22,7 +22,7 @@ import (
 
 const (
 	template = "onebell_template"
-	patience = 60 * time.Second
+	patience = 3 * time.Minute
 )
 
 // shared is the server of this test binary, started by the first New.

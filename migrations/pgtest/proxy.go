@@ -3,7 +3,6 @@ package pgtest
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/onebell/onebell/deploy/local"
 )
@@ -51,7 +50,7 @@ type Hit struct {
 // error (so that it did not happen after all).
 func (h *Hit) Wait(t testing.TB) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	select {
 	case <-h.Done():

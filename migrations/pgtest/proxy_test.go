@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -15,7 +14,7 @@ const insert = "-- name: mark\ninsert into duties values ($1, 'owner', now())"
 // run sends the statement with an argument (extended protocol, prepared by pgx on first use).
 func run(t *testing.T, conn *pgx.Conn, name string) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	_, err := conn.Exec(ctx, insert, name)
 	return err
