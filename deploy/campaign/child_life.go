@@ -18,6 +18,7 @@ const (
 	paused                        // SIGSTOP and SIGCONT from outside, shorter than a lease
 	pausedAtPoint                 // the same, from inside, at a point
 	pausedPastLease               // SIGSTOP around a send, until long after its lease is over
+	partitioned                   // cut off from the broker, silently, until the broker gives its messages to others
 	drained                       // SIGTERM
 )
 
@@ -110,6 +111,13 @@ func drawLongPause(rnd *rand.Rand, lease time.Duration) life {
 	l := life{ending: pausedPastLease, wait: 4 * time.Second, pause: lease + between(rnd, 2*time.Second, 6*time.Second)}
 	l.plan = fmt.Sprintf("%s:%d:stop", at, 1+rnd.IntN(5))
 	return l
+}
+
+// ackWait is how long the broker waits for an acknowledgement before it delivers a message again.
+const ackWait = 30 * time.Second
+
+func drawPartition(rnd *rand.Rand) life {
+	return life{ending: partitioned, wait: between(rnd, time.Second, 3*time.Second), pause: ackWait + between(rnd, time.Second, 4*time.Second)}
 }
 
 func drawLimits(rnd *rand.Rand) limits {

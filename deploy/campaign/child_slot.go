@@ -22,6 +22,7 @@ type slot struct {
 	env    []string
 	ledger string // the file in which processes note the fault points they pass
 	lease  time.Duration
+	broker *link
 	rnd    *rand.Rand
 	record *record
 
@@ -114,6 +115,10 @@ func (s *slot) live(ctx context.Context, d *dispatcher, l life) {
 			s.stand(context.WithoutCancel(ctx), d, l.pause, "F2 paused past the lease", false)
 			ended(context.WithoutCancel(ctx), d, 2*time.Second)
 		}
+	case partitioned:
+		if !ended(ctx, d, l.wait) && ctx.Err() == nil {
+			s.partition(context.WithoutCancel(ctx), d, l.pause)
+		}
 	case drained:
 		if !ended(ctx, d, l.wait) {
 			if err := d.drain(30 * time.Second); err != nil {
@@ -147,6 +152,17 @@ func (s *slot) stand(ctx context.Context, d *dispatcher, long time.Duration, kin
 	}
 	d.signal(syscall.SIGCONT)
 	s.record.add(kind)
+}
+
+// partition keeps everything between the process and the broker for so long.
+func (s *slot) partition(ctx context.Context, d *dispatcher, long time.Duration) {
+	s.broker.hold(towards)
+	s.broker.hold(back)
+	ended(ctx, d, long)
+	if kept := s.broker.release(towards) + s.broker.release(back); kept > 0 {
+		s.record.add("F9 link to the broker black-holed for longer than AckWait")
+	}
+	ended(ctx, d, 2*time.Second)
 }
 
 // reaches waits until the process has noted the action in the ledger.

@@ -124,7 +124,7 @@ func (r *round) addSlot(n int) error {
 	}
 	r.databases = append(r.databases, toDatabase)
 	s := &slot{
-		binary: r.worker.binary, ledger: filepath.Join(r.dir, "points"), lease: r.lease, record: r.record, rnd: r.rnd(fmt.Sprint("slot ", n)),
+		binary: r.worker.binary, ledger: filepath.Join(r.dir, "points"), lease: r.lease, broker: toBroker, record: r.record, rnd: r.rnd(fmt.Sprint("slot ", n)),
 		env: append(r.peers.env(),
 			"ONEBELL_NATS_URL=nats://"+brokerUser+":"+brokerPassword+"@"+toBroker.addr(),
 			"ONEBELL_DATABASE_URL="+strings.Replace(r.wire.URL(), r.wire.Addr(), toDatabase.addr(), 1),

@@ -18,12 +18,16 @@ func (r *round) rnd(part string) *rand.Rand {
 
 // weather chooses two to four kinds of disturbance: what happens alone goes deeper than what is drowned by everything else.
 func (r *round) weather() []func(context.Context) error {
+	brokers := r.brokers
+	if r.partitions() {
+		brokers = brokers[:dispatchers-1] // that one has its own
+	}
 	all := []func(context.Context) error{
 		(&databaseFaults{r.worker.db, r.rnd("database"), r.record}).run,
 		(&statementFaults{r.wire, r.rnd("statements"), r.record}).run,
 		(&brokerFaults{r.broker, r.rnd("broker"), r.record}).run,
-		(&networkFaults{r.brokers, r.databases, r.rnd("network"), r.record}).run,
-		(&networkFaults{r.brokers, r.databases, r.rnd("swizzle"), r.record}).swizzle,
+		(&networkFaults{brokers, r.databases, r.rnd("network"), r.record}).run,
+		(&networkFaults{brokers, r.databases, r.rnd("swizzle"), r.record}).swizzle,
 	}
 	rnd := r.rnd("weather")
 	rnd.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
@@ -31,11 +35,15 @@ func (r *round) weather() []func(context.Context) error {
 }
 
 // firstLives are those that the seed decides: each dispatcher of each seed sees to one fault point, so that a few seeds reach all, and
-// in every other round one of them stands still past its lease first. In a forgetful round they all serve calmly first.
+// in every other round one of them stands still past its lease first. In a forgetful round they all serve calmly first, and in some rounds
+// one is cut off from the broker for longer than that waits.
 func (r *round) firstLives(slot int) []life {
 	rnd := r.rnd(fmt.Sprint("first lives ", slot))
 	if r.forgetful() {
 		return []life{{ending: drained, wait: longMemory}}
+	}
+	if slot == dispatchers-1 && r.partitions() {
+		return []life{drawPartition(rnd)}
 	}
 	before := int(r.seed - (r.seed+1)/3) // the seeds up to here that are not forgetful
 	own := assigned(rnd, reachable[(before*dispatchers+slot)%len(reachable)], r.lease)
@@ -44,6 +52,9 @@ func (r *round) firstLives(slot int) []life {
 	}
 	return []life{own}
 }
+
+// partitions reports whether one dispatcher is cut off from the broker for long: not in the short campaign.
+func (r *round) partitions() bool { return r.seed%12 == 0 }
 
 // forgetful reports whether windows are shortened in the middle of the round, so that keys are purged and come again.
 func (r *round) forgetful() bool { return r.seed%3 == 2 }
