@@ -121,7 +121,8 @@ func (t *tally) violate(what string, of identity, in admin.IntentDetail) {
 	t.violations = append(t.violations, violation{what, fmt.Sprintf("%v (%s) is %q", of, in.ID, in.State)})
 }
 
-// explain finds why an intent is UNKNOWN: nothing else may be than what was on the wire at a kill or lost its reply.
+// explain finds why an intent is UNKNOWN: nothing else may be than what was on the wire at a kill or lost its reply. A claim can be committed
+// just after its dispatcher died: the statement was on its way.
 func (t *tally) explain(calls []effect, in admin.IntentDetail, d *duel) {
 	atKill := slices.ContainsFunc(in.Attempts, func(at admin.Attempt) bool {
 		deaths, known := d.deaths[at.Owner]
@@ -129,7 +130,7 @@ func (t *tally) explain(calls []effect, in admin.IntentDetail, d *duel) {
 			deaths = d.deaths[""]
 		}
 		return at.Result == "unknown" && slices.ContainsFunc(deaths, func(death time.Time) bool {
-			return at.StartedAt.Before(death) && at.StartedAt.After(death.Add(-compareTimeout))
+			return at.StartedAt.Before(death.Add(slack)) && at.StartedAt.After(death.Add(-compareTimeout))
 		})
 	})
 	switch {
