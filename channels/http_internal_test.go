@@ -2,9 +2,11 @@ package channels
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/netip"
 	"testing"
 	"time"
@@ -108,6 +110,23 @@ func TestNothingBeginsUnderADoneContext(t *testing.T) {
 	}
 	if c.seal() {
 		t.Error("the meter says that something was written")
+	}
+}
+
+// unaware is past its deadline and does not know it, as right after a pause of the whole process.
+type unaware struct{ context.Context }
+
+func (unaware) Deadline() (time.Time, bool) { return time.Now().Add(-time.Second), true }
+
+func TestNothingBeginsPastADeadlineThatTheContextHasNotNoticed(t *testing.T) {
+	r := &recorder{ctx: unaware{context.Background()}}
+	ours, theirs := net.Pipe()
+	defer func() { _ = ours.Close(); _ = theirs.Close() }()
+	go func() { _, _ = io.Copy(io.Discard, theirs) }() // takes whatever is written
+	m := &meteredConn{Conn: ours}
+	r.gotConn(httptrace.GotConnInfo{Conn: m})
+	if _, err := m.Write([]byte("GET / HTTP/1.1")); !errors.Is(err, context.DeadlineExceeded) || m.seal() {
+		t.Errorf("a write past the deadline ended with %v", err)
 	}
 }
 

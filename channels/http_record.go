@@ -9,6 +9,7 @@ import (
 	"net/http/httptrace"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // recorder keeps how far one exchange came.
@@ -48,10 +49,19 @@ func (r *recorder) gotConn(info httptrace.GotConnInfo) {
 	if !ok {
 		return // every connection comes from our dialer; without one, phase says committed
 	}
-	m.begin(r.ctx.Err)
+	m.begin(r.mayGo)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.conn = m
+}
+
+// mayGo reports why nothing may be written any more. The clock is asked, too: in a process that was stopped and goes on, a context can
+// be past its deadline and not know it yet, because its timer has not run.
+func (r *recorder) mayGo() error {
+	if end, ok := r.ctx.Deadline(); ok && !time.Now().Before(end) {
+		return context.DeadlineExceeded
+	}
+	return r.ctx.Err()
 }
 
 // failed says what a RoundTrip's error means. It ends the connection, so that what is said stays true.
