@@ -74,8 +74,10 @@ func classify(x channels.Exchange, secrets []string, proven bool) channels.Outco
 	f := &failure{
 		status: x.Status, code: strconv.Itoa(x.Status), message: x.Excerpt, wait: channels.ParseRetryAfter(x.Header, x.At), proven: proven,
 	}
-	if e := reply.Error; e != nil {
-		f.message = redact(e.Message+e.violations(), secrets)
+	if e := reply.failure; e != nil {
+		if said := e.Message + e.violations(); said != "" {
+			f.message = redact(said, secrets)
+		}
 		for _, code := range []string{e.fcmCode(), e.Status} {
 			if code != "" {
 				f.code = code
@@ -94,10 +96,10 @@ func classify(x channels.Exchange, secrets []string, proven bool) channels.Outco
 // success: the status has spoken, whatever became of the body, unless the body says that something else than FCM answered.
 func success(x channels.Exchange, reply reply) channels.Outcome {
 	kind, _, err := mime.ParseMediaType(x.Header.Get("Content-Type"))
-	if reply.Name == "" && err == nil && len(x.Body) > 0 && kind != "application/json" {
+	if reply.name == "" && err == nil && len(x.Body) > 0 && kind != "application/json" {
 		return channels.OutcomeUnknown(channels.PhaseReply, "reply-not-fcm", "something else than FCM answered with a page of its own: check ENDPOINT").WithWait(resendWait)
 	}
-	return channels.OutcomeAccepted(reply.Name, strconv.Itoa(x.Status), "")
+	return channels.OutcomeAccepted(reply.name, strconv.Itoa(x.Status), "")
 }
 
 // outcome looks at FCM's code first and at the status where there is none that is known.
@@ -170,8 +172,8 @@ func noReply(x channels.Exchange) channels.Outcome {
 
 // reply is FCM's body: a name, or an error (https://cloud.google.com/apis/design/errors#http_mapping).
 type reply struct {
-	Name  string    `json:"name"`
-	Error *apiError `json:"error"`
+	name    string
+	failure *apiError // nil: it holds none
 }
 
 type apiError struct {
@@ -188,11 +190,21 @@ type apiError struct {
 	} `json:"details"`
 }
 
-// parse reads what there is; a body that is not FCM's is the zero reply.
+// parse reads what there is; a body that is not FCM's is the zero reply. An error in another form than Google's is one, too, of
+// which nothing is known.
 func parse(x channels.Exchange) reply {
-	var r reply
-	if !x.Whole || x.Header.Get("Content-Encoding") != "" || json.Unmarshal(x.Body, &r) != nil {
+	var body struct {
+		Name  any             `json:"name"`
+		Error json.RawMessage `json:"error"`
+	}
+	if !x.Whole || x.Header.Get("Content-Encoding") != "" || json.Unmarshal(x.Body, &body) != nil {
 		return reply{}
+	}
+	var r reply
+	r.name, _ = body.Name.(string)
+	if len(body.Error) > 0 && string(body.Error) != "null" {
+		r.failure = &apiError{}
+		_ = json.Unmarshal(body.Error, r.failure) // members of another type stay empty
 	}
 	return r
 }

@@ -56,6 +56,9 @@ func TestTruthTable(t *testing.T) {
 		{"W2 200 with Google's error", exchange(200, body(403, "PERMISSION_DENIED", "")), false, misconfigured, "PERMISSION_DENIED", 0, false},
 		{"W2 200 with an empty error", exchange(200, `{"error":{}}`), false, unknown, "200", ten, false},
 
+		{"W2 200 with an error in another form", exchange(200, `{"error":"InvalidRegistration"}`), false, unknown, "200", ten, false},
+		{"W2 200 with a success and no error", exchange(200, `{"error":null,"name":7}`), false, accepted, "200", 0, false},
+
 		{"W3 unregistered", exchange(404, body(404, "NOT_FOUND", "UNREGISTERED")), false, refused, "UNREGISTERED", 0, true},
 		{"W3 invalid argument", exchange(400, body(400, "INVALID_ARGUMENT", "INVALID_ARGUMENT")), false, refused, "INVALID_ARGUMENT", 0, false},
 		{"W3 bad payload", exchange(400, body(400, "INVALID_ARGUMENT", "")), false, refused, "INVALID_ARGUMENT", 0, false},
@@ -149,4 +152,33 @@ func TestMessages(t *testing.T) {
 			t.Errorf("%s: %q", code, o.Message())
 		}
 	}
+}
+
+// Whatever comes, what is said holds: nothing is accepted without a 2xx, nothing is definite that is not in the table, no secret
+// is shown, and an unknown outcome is not resent at once.
+func FuzzClassify(f *testing.F) {
+	f.Add(200, []byte(`{"name":"projects/p/messages/1"}`), "application/json", "1", true)
+	f.Add(404, []byte(body(404, "NOT_FOUND", "UNREGISTERED")), "application/json", "", true)
+	f.Add(503, []byte("<html>device-0001:APA91b</html>"), "text/html", "Wed, 21 Oct 2015 07:28:00 GMT", false)
+	f.Add(200, []byte(`{"error":{"code":"404","details":[{"errorCode":7}],"message":"device-0001:APA91b"}}`), "", "-1", true)
+	const secret = "device-0001:APA91b"
+	f.Fuzz(func(t *testing.T, status int, text []byte, kind, after string, whole bool) {
+		x := channels.Exchange{Phase: channels.PhaseReply, Status: status, Header: http.Header{"Content-Type": {kind}, "Retry-After": {after}}, Body: text, Whole: whole, At: time.Now()}
+		if status == 0 {
+			x.Phase, x.Code = channels.PhaseCommitted, channels.HTTPLost
+		}
+		o := classify(x, []string{secret}, true)
+		switch success := status >= 200 && status <= 299; {
+		case o.Result() == channels.Accepted && !success, o.Result() == channels.NotSent:
+			t.Errorf("%v of status %d", o.Result(), status)
+		case o.Definite() && status == 0:
+			t.Errorf("%v without a reply", o.Result())
+		case o.DeadRecipient() && o.Code() != "UNREGISTERED":
+			t.Errorf("dead of %s", o.Code())
+		case o.Result() == channels.Unknown && o.Wait() < time.Second, o.Wait() > time.Hour:
+			t.Errorf("%v waits %v", o.Result(), o.Wait())
+		case strings.Contains(o.Message(), secret):
+			t.Errorf("shows %q", o.Message())
+		}
+	})
 }

@@ -28,7 +28,7 @@ func TestD2OneAttemptIsOnePOST(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			timeout := patience
 			if name == "silent timeout" {
-				timeout = time.Second
+				timeout = 3 * time.Second // for everything before the silence, too
 			}
 			r := newRig(t, peer, channeltest.HTTPOptions{}, timeout)
 			a := attempt(t, r, `{"title":"a"}`)

@@ -114,7 +114,7 @@ func (t *tokens) get(ctx context.Context) (string, *channels.Outcome) {
 	case t.turn <- struct{}{}:
 		defer func() { <-t.turn }()
 	case <-ctx.Done():
-		o := channels.OutcomeNotSent(channels.PhaseConnect, channels.HTTPTimeout, "the time for the attempt was over while another one fetched an access token")
+		o := channels.OutcomeNotSent(channels.PhaseConnect, codeToken+"-"+channels.HTTPTimeout, "the attempt was over before another one had fetched an access token")
 		return "", &o
 	}
 	access, now, failed := t.kept()

@@ -164,9 +164,13 @@ type fcmEnv struct {
 	CredentialsFile filePath `split_words:"true" desc:"a service account's key in JSON, read again when it is replaced; required"`
 	ProjectID       word     `split_words:"true" desc:"Firebase project; the credentials file's when unset"`
 	Endpoint        word     `desc:"address in place of https://fcm.googleapis.com"`
+
+	key secret // what the file held at the start; the adapter reads it by itself, and again when it is replaced
 }
 
-func (e *fcmEnv) secretFiles(string) []secretFile { return nil } // the adapter reads the file itself, and again after a rotation
+func (e *fcmEnv) secretFiles(prefix string) []secretFile {
+	return []secretFile{{prefix + "_CREDENTIALS", &e.key, e.CredentialsFile}}
+}
 
 func (e *fcmEnv) sample() json.RawMessage { return json.RawMessage(`{"title":"-"}`) }
 
