@@ -18,7 +18,8 @@
 //
 // android.collapse_key is set for a producer's collapse_id alone. FCM keeps four such keys per device and app, and drops
 // messages when there are more (https://firebase.google.com/docs/cloud-messaging/customize-messages/collapsible-message-types),
-// so a collapse_id should name a class ("scores"), never one order. Without it a message has the default that FCM gives it.
+// so a collapse_id should name a class ("scores"), never one order. Without a key, that page says, the app's package name is the
+// default; it does not say whether notifications that a device has not received yet then replace each other.
 //
 // One Send is one request on the wire. expires_at becomes the time to live (four weeks at most), computed anew for each
 // attempt; priority high and low become those of each platform, normal leaves FCM's own, which for notifications is high. All
