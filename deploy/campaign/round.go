@@ -173,6 +173,7 @@ func (r *round) mend(ctx context.Context) (*admin.Client, error) {
 	defer cancel()
 	for n, s := range r.slots {
 		together.Go(func() (err error) {
+			s.also = "" // its windows stay
 			d, err := s.start(life{})
 			if err != nil {
 				return err
@@ -222,7 +223,7 @@ func (r *round) judge(ctx context.Context, api *admin.Client, o outcome) (outcom
 	if len(o.violations) > 0 {
 		o.logs = r.dir
 	}
-	return o, r.keep(o)
+	return o, errors.Join(r.keepEvidence(ctx, e, o), r.keep(o))
 }
 
 // evidence gathers what the round left behind.

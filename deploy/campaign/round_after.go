@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -84,10 +83,14 @@ func (r *round) open(ctx context.Context, conn *pgx.Conn, js jetstream.JetStream
 		return o, err
 	}
 	stream, err := js.Stream(ctx, wire.RequestStream)
-	if err != nil {
+	switch {
+	case errors.Is(err, nats.ErrNoResponders): // a cluster elects its leader
+		o.requests = 1
+	case err != nil:
 		return o, err
+	default:
+		o.requests = stream.CachedInfo().State.Msgs
 	}
-	o.requests = stream.CachedInfo().State.Msgs
 	return o, nil
 }
 
@@ -196,27 +199,4 @@ func (r *round) reached() []string {
 		}
 	}
 	return points
-}
-
-// keep writes the logs of a round that found something, and removes the folder of one that did not.
-func (r *round) keep(o outcome) error {
-	if len(o.violations) == 0 && !r.worker.keep {
-		return os.RemoveAll(r.dir)
-	}
-	var found strings.Builder
-	for _, v := range o.violations {
-		fmt.Fprintf(&found, "%s: %s\n", v.invariant, v.what)
-	}
-	found.WriteString("\nfaults:\n")
-	for _, f := range o.faults {
-		fmt.Fprintf(&found, "%s %s\n", f.at.Format(time.RFC3339Nano), f.kind)
-	}
-	err := os.WriteFile(filepath.Join(r.dir, "violations.txt"), []byte(found.String()), 0o600)
-	for n, s := range r.slots {
-		for m, d := range s.lives {
-			name := fmt.Sprintf("dispatcher-%d-%02d-pid%d.log", n, m, d.cmd.Process.Pid)
-			err = errors.Join(err, os.WriteFile(filepath.Join(r.dir, name), d.log.bytes(), 0o600))
-		}
-	}
-	return err
 }
