@@ -47,6 +47,10 @@ var often = []fault.Point{
 	fault.SendBefore, fault.SendDone, fault.SettleBefore, fault.SettleDone,
 }
 
+// late are those of them that a dispatcher passes only when it has lived for a while: whichever passes one, in the rounds that see to it,
+// is killed there.
+var late = []fault.Point{fault.TakeOverDone, fault.SweepDone}
+
 // purges are those that only a dispatcher passes which forgets; see forgetfulWindows.
 var purges = []fault.Point{fault.PurgeMoved, fault.PurgeKeys, fault.PurgeRows}
 
@@ -101,7 +105,11 @@ func assigned(rnd *rand.Rand, at fault.Point, lease time.Duration) life {
 		l.plan += ",witness.before:1:kill"
 		return l
 	}
-	return life{ending: killedAtPoint, plan: fmt.Sprintf("%s:%d:kill", at, 1+rnd.IntN(2)), wait: chaosTime - 2*time.Second}
+	pass := 1
+	if slices.Contains(often, at) {
+		pass += rnd.IntN(3)
+	}
+	return life{ending: killedAtPoint, plan: fmt.Sprintf("%s:%d:kill", at, pass), wait: chaosTime}
 }
 
 // drawLongPause chooses a life whose process stands still around a send until its lease is over, and then says what it

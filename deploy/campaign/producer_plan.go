@@ -42,15 +42,15 @@ func sortOf(n int) sort {
 		return bombed
 	case n < 5:
 		return cancelled
-	case n < 6:
+	case n < 8:
 		return expiring
-	case n < 7:
-		return waiting
 	case n < 9:
+		return waiting
+	case n < 11:
 		return departed
-	case n < 14:
+	case n < 16:
 		return revised
-	case n < 18:
+	case n < 20:
 		return poisoned
 	}
 	return ordinary
@@ -120,7 +120,7 @@ func (pl *planner) fact(n int, s sort, at float64) {
 	case stale:
 		first.request.OccurredAt = first.request.OccurredAt.Add(-200 * time.Hour)
 	case expiring:
-		first.request.ExpiresAt = pl.now.Add(time.Duration(2+pl.rnd.IntN(20)) * time.Second)
+		first.request.ExpiresAt = pl.now.Add(time.Duration(at*float64(chaosTime)) + between(pl.rnd, time.Second, 8*time.Second))
 	case waiting:
 		first.request.NotBefore = pl.now.Add(time.Duration(2+pl.rnd.IntN(15)) * time.Second)
 	case storm:

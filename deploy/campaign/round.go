@@ -22,7 +22,7 @@ import (
 const (
 	dispatchers    = 3
 	attemptTimeout = time.Second
-	chaosTime      = 18 * time.Second
+	chaosTime      = 20 * time.Second
 	facts          = 400
 )
 
@@ -130,6 +130,7 @@ func (r *round) addSlot(n int) error {
 			"ONEBELL_DATABASE_URL="+strings.Replace(r.wire.URL(), r.wire.Addr(), toDatabase.addr(), 1),
 			"ONEBELL_SECRET="+campaignSecret, "ONEBELL_ADMIN_ADDR=127.0.0.1:0", "ONEBELL_LOG_LEVEL=info", "ONEBELL_LOG_FORMAT=json"),
 	}
+	s.also = r.everywhere()
 	if r.forgetful() {
 		s.forgetful, s.forgets = forgetfulWindows, fmt.Sprintf("%s:1:kill", purges[int(r.seed/3)%len(purges)])
 	}

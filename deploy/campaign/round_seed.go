@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"slices"
+
+	"github.com/onebell/onebell/intents/fault"
 )
 
 // What a seed decides.
@@ -45,12 +48,27 @@ func (r *round) firstLives(slot int) []life {
 	if slot == dispatchers-1 && r.partitions() {
 		return []life{drawPartition(rnd)}
 	}
-	before := int(r.seed - (r.seed+1)/3) // the seeds up to here that are not forgetful
-	own := assigned(rnd, reachable[(before*dispatchers+slot)%len(reachable)], r.lease)
+	own := assigned(rnd, r.sees(slot), r.lease)
 	if slot == 0 && rnd.IntN(2) == 0 {
 		return []life{drawLongPause(rnd, r.lease), own}
 	}
 	return []life{own}
+}
+
+// sees is the fault point that a dispatcher of this seed sees to.
+func (r *round) sees(slot int) fault.Point {
+	before := int(r.seed - (r.seed+1)/3) // the seeds up to here that are not forgetful
+	return reachable[(before*dispatchers+slot)%len(reachable)]
+}
+
+// everywhere is the plan that every life of the round has in the end, beside its own.
+func (r *round) everywhere() string {
+	for slot := range dispatchers {
+		if at := r.sees(slot); !r.forgetful() && slices.Contains(late, at) {
+			return fmt.Sprintf("%s:1:kill", at)
+		}
+	}
+	return ""
 }
 
 // partitions reports whether one dispatcher is cut off from the broker for long: not in the short campaign.
