@@ -25,6 +25,7 @@ func main() {
 func newRoot() *cobra.Command {
 	var o options
 	var one uint64
+	var short bool
 	root := &cobra.Command{
 		Use:           "campaign",
 		Short:         "Kill, pause and cut a running onebell, and check its promises from outside",
@@ -32,8 +33,13 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if one != 0 {
+			switch {
+			case one != 0:
 				o.first, o.seeds = one, 1
+			case short:
+				o.first, o.seeds, o.parallel, o.reach = 1, shortSeeds, 3, reachAll
+			case o.seeds >= longSeeds:
+				o.reach = killAll
 			}
 			return run(cmd.Context(), o, cmd.OutOrStdout())
 		},
@@ -45,6 +51,8 @@ func newRoot() *cobra.Command {
 	flags.IntVar(&o.parallel, "parallel", 2, "rounds at the same time")
 	flags.StringVar(&o.logs, "logs", filepath.Join(os.TempDir(), "onebell-campaign"), "folder for the logs of rounds that found something")
 	flags.BoolVar(&o.keep, "keep", false, "keep the logs of every round")
-	root.AddCommand(newBrokerChild())
+	flags.BoolVar(&short, "short", false, "run a few fixed seeds, in about three minutes")
+	flags.StringVar(&o.json, "json", "", "file that gets the table as JSON")
+	root.AddCommand(newBrokerChild(), newCompare())
 	return root
 }
