@@ -10,13 +10,17 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
+// rsaKey is the key of all service accounts: making one takes a while.
+var rsaKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, 2048) })
+
 // firebaseKey writes a service account's key file and returns its path.
-func firebaseKey(t *testing.T, tokenURI string) string {
+func firebaseKey(t testing.TB, tokenURI string) string {
 	t.Helper()
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	key, err := rsaKey()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"encoding/json"
 	"io"
 	"net"
 	"net/http"
@@ -155,18 +156,23 @@ type hookPeer struct {
 func newHookPeer(t testing.TB) *hookPeer {
 	t.Helper()
 	p := &hookPeer{}
-	ln := listen(t)
-	p.url = "http://" + ln.Addr().String() + "/hook"
-	server := &http.Server{Handler: p, ReadHeaderTimeout: time.Minute}
-	t.Cleanup(func() { _ = server.Close() })
-	go func() { _ = server.Serve(hookListener{ln, p}) }()
+	p.url = serveHTTP(t, p, &p.books) + "/hook"
 	return p
+}
+
+func serveHTTP(t testing.TB, h http.Handler, b *books) (url string) {
+	t.Helper()
+	ln := listen(t)
+	server := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}
+	t.Cleanup(func() { _ = server.Close() })
+	go func() { _ = server.Serve(hookListener{ln, b}) }()
+	return "http://" + ln.Addr().String()
 }
 
 // hookListener calls the hook before anything of a connection is read.
 type hookListener struct {
 	net.Listener
-	p *hookPeer
+	p *books
 }
 
 func (l hookListener) Accept() (net.Conn, error) {
@@ -184,11 +190,56 @@ func (p *hookPeer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
-	p.enter(r.Header.Get("Idempotency-Key"), string(body))
-	if !p.at(stageTaken) {
+	p.take(w, r.Header.Get("Idempotency-Key"), string(body), "{}")
+}
+
+// take enters a request and answers it.
+func (b *books) take(w http.ResponseWriter, key, body, reply string) {
+	b.enter(key, body)
+	if !b.at(stageTaken) {
 		panic(http.ErrAbortHandler)
 	}
-	w.WriteHeader(http.StatusOK)
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = io.WriteString(w, reply)
 	_ = http.NewResponseController(w).Flush()
-	p.at(stageReplied)
+	b.at(stageReplied)
+}
+
+// pushPeer is a push service, as Firebase Cloud Messaging speaks, that can be held at any stage but for its access tokens. applied counts
+// what devices show: one for each device and tag.
+type pushPeer struct {
+	books
+	url, credentials string
+}
+
+func newPushPeer(t testing.TB) *pushPeer {
+	t.Helper()
+	p := &pushPeer{}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /token", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"access_token":"pass","token_type":"Bearer","expires_in":3600}`)
+	})
+	mux.HandleFunc("POST /v1/projects/my-app-1a2b3/messages:send", p.send)
+	p.url = serveHTTP(t, mux, &p.books)
+	p.credentials = firebaseKey(t, p.url+"/token")
+	return p
+}
+
+func (p *pushPeer) send(w http.ResponseWriter, r *http.Request) {
+	var m struct {
+		Message struct {
+			Token   string
+			Android struct{ Notification struct{ Tag string } }
+		}
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	if err := json.Unmarshal(body, &m); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	p.take(w, m.Message.Token+"/"+m.Message.Android.Notification.Tag, string(body), `{"name":"projects/my-app-1a2b3/messages/1"}`)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/onebell/onebell/channels"
 	"github.com/onebell/onebell/dispatch/client"
+	"github.com/onebell/onebell/dispatch/wire"
 	"github.com/onebell/onebell/intents"
 	"github.com/onebell/onebell/intents/fault"
 )
@@ -61,7 +62,8 @@ var guarantees = map[string]channels.Guarantee{
 type deathRow struct {
 	die  func(*scene, fault.Point)
 	want map[channels.Guarantee]fate
-	then func(*scene) // what else must hold
+	then func(*scene)            // what else must hold
+	told func(fate) wire.Verdict // the answer to a repeat after all that; nil: duplicate
 }
 
 // matrix has every point. Each row is played for every guarantee; where the point is passed by one intent, with a death for each.
@@ -84,6 +86,9 @@ var matrix = map[fault.Point]deathRow{
 	fault.TakeOverDone:  {die: takingOver, want: takenOverTwice},
 	fault.WitnessBefore: {die: comingLate, want: fates[sent], then: nobodyTestified},
 	fault.SweepDone:     {die: expiring, want: everywhere(fate{intents.Expired, 0, nil, 0})},
+	fault.PurgeMoved:    {die: purgingKeys, want: lossy},
+	fault.PurgeKeys:     {die: purgingKeys, want: lossy, told: rememberedOrRefused},
+	fault.PurgeRows:     {die: purgingContents, want: lossy},
 }
 
 // keyedClaimed: what is keyed is claimed with its admission, everything else waits.
@@ -115,9 +120,20 @@ func TestKillAtEveryFaultPoint(t *testing.T) {
 			if row.then != nil {
 				row.then(s)
 			}
-			s.repeatsChangeNothing(row.want)
+			s.repeatsChangeNothing(row)
 			s.holds()
 		})
+	}
+}
+
+func TestEveryFaultPointIsInTheMatrix(t *testing.T) {
+	for _, at := range fault.All() {
+		if _, ok := matrix[at]; !ok {
+			t.Errorf("nobody is killed at %s; give the matrix a row for it", at)
+		}
+	}
+	if len(matrix) != len(fault.All()) {
+		t.Errorf("the matrix has %d rows for %d points", len(matrix), len(fault.All()))
 	}
 }
 

@@ -39,6 +39,7 @@ type town struct {
 	mail        *mailPeer
 	keyed       *hookPeer // drops repeats of a key
 	plain       *hookPeer
+	push        *pushPeer // shows a repeat in the place of what it repeats
 	producer    *client.Client
 	channels    []string      // all of them
 	timeout     time.Duration // of an attempt: as it stands, longer than a slow machine takes for anything
@@ -52,8 +53,8 @@ func newTown(t *testing.T) *town {
 func newTownOn(t *testing.T, broker, databaseURL string) *town {
 	t.Helper()
 	w := &town{
-		t: t, broker: broker, databaseURL: databaseURL, timeout: 2 * time.Minute, channels: []string{"mail", "keyed", "plain"},
-		mail: newMailPeer(t), keyed: newHookPeer(t), plain: newHookPeer(t),
+		t: t, broker: broker, databaseURL: databaseURL, timeout: 2 * time.Minute, channels: []string{"mail", "keyed", "plain", "push"},
+		mail: newMailPeer(t), keyed: newHookPeer(t), plain: newHookPeer(t), push: newPushPeer(t),
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -87,6 +88,7 @@ func (w *town) env(known ...string) []string {
 		"mail":  {"smtp", "ADDR=" + w.mail.addr(), "FROM=shop@example.org", "TLS=none"},
 		"keyed": {"webhook", private, "DEDUP=idempotency-key", "KEY_WINDOW=1h"},
 		"plain": {"webhook", private},
+		"push":  {"fcm", "ENDPOINT=" + w.push.url, "CREDENTIALS_FILE=" + w.push.credentials},
 	}
 	var named, env []string
 	for _, channel := range known {
@@ -201,9 +203,13 @@ func (w *town) request(channel, key string) client.Request {
 		OccurredAt: time.Now().Truncate(time.Microsecond), Recipient: "ada@example.org",
 		Content: []byte(`{"subject":"Your receipt","text":"Thank you for order ` + key + `."}`),
 	}
-	if channel != "mail" {
+	switch channel {
+	case "keyed", "plain":
 		r.Content = []byte(`{"type":"order.paid","data":{"order":"` + key + `"}}`)
 		r.Recipient = map[string]*hookPeer{"keyed": w.keyed, "plain": w.plain}[channel].url
+	case "push":
+		r.Content = []byte(`{"title":"Order ` + key + ` is paid","body":"Thank you."}`)
+		r.Recipient = "device-0001:APA91b"
 	}
 	k, err := client.Key("order", key)
 	if err != nil {
