@@ -171,7 +171,7 @@ func TestEachCheckFindsItsViolation(t *testing.T) {
 		{"the provider finds another body", "I9", func(a *account) { a.effects[2].mismatch = true }},
 		{"two intents share a key", "I9", func(a *account) { a.effects[4].key = a.effects[0].key }},
 		{"a call after the lease", "I10", func(a *account) { a.effects[0].begun = at(22) }},
-		{"a call before any claim", "I10", func(a *account) { a.effects[0].begun = at(5) }},
+		{"a call before any claim", "I10", func(a *account) { a.effects[0].begun = at(-20) }},
 		{"a stale one is admitted", "I11", func(a *account) { a.intents = append(a.intents, intent("i-ancient", ancient, "keyed", "pending", 0)) }},
 		{"a sound one is refused", "I11", func(a *account) { a.refusals[0].Key = paid.key }},
 		{"a repeat is called a conflict", "I11", func(a *account) { a.refusals[1].Key = paid.key }},
