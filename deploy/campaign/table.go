@@ -21,7 +21,7 @@ type table struct {
 	Injected   int            `json:"faults_injected"`
 	Intents    int            `json:"intents"`
 	Effects    int            `json:"effects"`
-	Twice      twice          `json:"facts_seen_twice"`
+	Twice      twice          `json:"facts_applied_twice"`
 	Possible   int            `json:"possible_duplicates_counted"`
 	Unknown    int            `json:"unknown"`
 	OnTheWire  int            `json:"unknown_explained_by_a_fault"`
@@ -32,7 +32,7 @@ type table struct {
 	Violations []found        `json:"violations"`
 }
 
-// twice counts facts that somebody saw more than once, by guarantee.
+// twice counts facts that a provider applied more than once, by guarantee. A replaceable one replaces what the device shows.
 type twice struct {
 	Keyed       int `json:"keyed"`
 	Replaceable int `json:"replaceable"`
@@ -111,10 +111,10 @@ func (t table) print(out io.Writer) {
 	}
 	row("intents", t.Intents)
 	row("effects that providers applied", t.Effects)
-	row("facts seen twice, keyed", t.Twice.Keyed)
-	row("facts seen twice, replaceable", t.Twice.Replaceable)
-	row("facts seen twice, duplicate-visible", t.Twice.Visible)
-	row("resends counted as possible duplicates", t.Possible)
+	row("facts applied twice, keyed", t.Twice.Keyed)
+	row("facts applied twice, duplicate-visible", t.Twice.Visible)
+	row("facts delivered again, replaceable", fmt.Sprint(t.Twice.Replaceable, " (the device shows one)"))
+	row("resends that the service counted as possible duplicates", t.Possible)
 	row("UNKNOWN at the end", t.Unknown)
 	row("… of which a fault on the wire explains", t.OnTheWire)
 	row("takeover, from the kill to the settlement", t.Takeovers)
