@@ -53,6 +53,6 @@ func newRoot() *cobra.Command {
 	flags.BoolVar(&o.keep, "keep", false, "keep the logs of every round")
 	flags.BoolVar(&short, "short", false, "run a few fixed seeds, in about three minutes")
 	flags.StringVar(&o.json, "json", "", "file that gets the table as JSON")
-	root.AddCommand(newBrokerChild(), newCompare())
+	root.AddCommand(newBrokerChild(), newCompare(), newHosts())
 	return root
 }

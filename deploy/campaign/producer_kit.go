@@ -182,10 +182,16 @@ func (c *connection) try(ctx context.Context, t telling) (told, error) {
 	if errors.As(err, &refusal) && !errors.Is(err, client.ErrUnavailable) && refusal.Code != wire.CodeInternal {
 		return d, err // the client would not even send it
 	}
-	if err != nil {
+	if err != nil && !tooLarge(err) {
 		d.err = err.Error()
 	}
 	return d, nil
+}
+
+// tooLarge reports whether the broker refused the message for its size: that is an answer, and nothing was stored.
+func tooLarge(err error) bool {
+	var refused *jetstream.APIError
+	return errors.As(err, &refused) && (refused.ErrorCode == 10054 || refused.ErrorCode == 10097) // message, headers
 }
 
 // note keeps a try. What is said wrong on purpose counts once it has arrived.
