@@ -35,9 +35,9 @@ type Config struct {
 	AllowSandbox list `split_words:"true" desc:"instances of type sandbox that serve may run"`
 
 	Horizon     span `default:"72h" desc:"a fact older than this is refused as stale"`
-	KeepKeys    span `split_words:"true" desc:"how long keys are remembered; derived from the horizon and the channels when unset"`
-	KeepIntents span `split_words:"true" default:"2160h" desc:"how long intents are kept"`
-	KeepContent span `split_words:"true" default:"168h" desc:"how long recipients and contents are kept"`
+	KeepKeys    span `split_words:"true" desc:"how long keys are remembered, from the fact's own time on; derived from the horizon and the channels when unset"`
+	KeepIntents span `split_words:"true" default:"2160h" desc:"how long intents are kept after their end, and refusals"`
+	KeepContent span `split_words:"true" default:"168h" desc:"how long recipients and contents are kept after the end of their intent"`
 
 	LogLevel     word `split_words:"true" default:"info" desc:"debug, info, warn or error"`
 	LogFormat    word `split_words:"true" desc:"text or json; text on a terminal, json elsewhere, when unset"`
