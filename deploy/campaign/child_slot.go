@@ -121,7 +121,7 @@ func (s *slot) live(ctx context.Context, d *dispatcher, l life) {
 		}
 	case drained:
 		if !ended(ctx, d, l.wait) {
-			if err := d.drain(30 * time.Second); err != nil {
+			if err := d.drain(time.Minute); err != nil {
 				s.fail(err)
 			}
 		}
