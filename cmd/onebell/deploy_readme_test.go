@@ -143,9 +143,13 @@ func TestRunbookNamesMetricsThatExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	code, err := os.ReadFile("../../dispatch/metrics.go")
-	if err != nil {
-		t.Fatal(err)
+	var code []byte
+	for _, room := range []string{"dispatch", "retention"} {
+		metrics, err := os.ReadFile("../../" + room + "/metrics.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		code = append(code, metrics...)
 	}
 	found := regexp.MustCompile(`\bonebell_([a-z_]+)`).FindAllSubmatch(runbook, -1)
 	if len(found) < 4 {
@@ -153,10 +157,10 @@ func TestRunbookNamesMetricsThatExist(t *testing.T) {
 	}
 	for _, m := range found {
 		if !strings.Contains(string(code), `"`+string(m[1])+`"`) {
-			t.Errorf("the runbook names onebell_%s, which package dispatch does not have", m[1])
+			t.Errorf("the runbook names onebell_%s, which neither dispatch nor retention has", m[1])
 		}
 	}
-	all := regexp.MustCompile(`(?:counters?|gauges?|histograms|Name:) ?\(?"([a-z_]+)"`).FindAllSubmatch(code, -1)
+	all := regexp.MustCompile(`(?:counters?|gauges?|histograms|newAges|Name:) ?\(?"([a-z_]+)"`).FindAllSubmatch(code, -1)
 	if len(all) < 20 {
 		t.Fatalf("only %d metrics found in the code", len(all))
 	}
