@@ -119,10 +119,11 @@ func (s *site) play(ctx context.Context) (r row, err error) {
 	if r.outcome, err = s.judge(ctx, api, r.outcome); err != nil {
 		return r, errors.Join(fmt.Errorf("what was left: %w", err), s.keep(r.outcome))
 	}
-	for _, v := range r.violations {
-		if !slices.Contains(s.d.given, v.invariant) {
-			r.broken = append(r.broken, v)
-		}
+	switch seen := r.summary.keyedTwice + r.summary.visibleTwice; {
+	case !s.d.lossy:
+		r.broken = r.violations
+	case s.d.once && seen > 0:
+		r.broken = []violation{{"I1", fmt.Sprintf("%d facts were seen twice", seen)}}
 	}
 	r.stale = s.refusedAgain()
 	return r, nil
