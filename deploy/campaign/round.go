@@ -208,6 +208,12 @@ func (r *round) judge(ctx context.Context, api *admin.Client, o outcome) (outcom
 		if s.faulty != nil {
 			o.violations = append(o.violations, violation{"no fault explains it", s.faulty.Error()})
 		}
+		last := s.lives[len(s.lives)-1]
+		select {
+		case <-last.done:
+			o.violations = append(o.violations, violation{"no fault explains it", "a dispatcher ended to which nothing happened:\n" + last.log.tail()})
+		default:
+		}
 	}
 	e, err := r.evidence(ctx, api)
 	if err != nil {

@@ -20,7 +20,12 @@ type worker struct {
 
 func (w *worker) round(ctx context.Context, seed uint64) (outcome, error) {
 	r := &round{seed: seed, worker: w, dir: filepath.Join(w.dir, fmt.Sprintf("seed-%d", seed))}
-	return r.run(ctx)
+	o, err := r.run(ctx)
+	if err != nil && ctx.Err() == nil {
+		o.violations, o.faults, o.logs = append(o.violations, violation{"the campaign itself", err.Error()}), r.record.all(), r.dir
+		err = r.keep(o)
+	}
+	return o, err
 }
 
 // build makes the binary under test, with its fault points, from the checkout that the campaign is run in.
