@@ -57,9 +57,9 @@ var purges = []fault.Point{fault.PurgeMoved, fault.PurgeKeys, fault.PurgeRows}
 // reachable are the points that every round can pass.
 var reachable = slices.Concat(often, seldom, []fault.Point{fault.WitnessBefore})
 
-// forgetfulWindows make keys fall behind the watermark that were remembered for days: the shortest horizon and the shortest retries.
+// forgetfulWindows make keys fall behind the watermark that were remembered for days.
 var forgetfulWindows = []string{
-	"ONEBELL_HORIZON=1m", "ONEBELL_KEEP_CONTENT=2s",
+	"ONEBELL_HORIZON=5m", "ONEBELL_KEEP_CONTENT=2s",
 	"ONEBELL_CHANNEL_MAIL_MAX_AGE=1m", "ONEBELL_CHANNEL_KEYED_MAX_AGE=1m", "ONEBELL_CHANNEL_PLAIN_MAX_AGE=1m", "ONEBELL_CHANNEL_PUSH_MAX_AGE=1m",
 }
 

@@ -21,7 +21,7 @@ func (p *producers) age() {
 			continue
 		}
 		t.sort, t.at = aged, early*t.at
-		t.request.OccurredAt = t.request.OccurredAt.Add(-4*time.Minute - time.Duration(x%uint64(60*time.Hour)))
+		t.request.OccurredAt = t.request.OccurredAt.Add(-10*time.Minute - time.Duration(x%uint64(60*time.Hour)))
 		repeat := *t
 		repeat.at, repeat.again = late+(1-late)*p.rnd.Float64(), true
 		again = append(again, repeat)
