@@ -5,6 +5,7 @@ package fault
 import (
 	"fmt"
 	"os"
+	"os/signal"
 	"strconv"
 	"strings"
 	"sync"
@@ -89,10 +90,14 @@ func (p *plan) note(at Point, what string) {
 	}
 }
 
-// end signals this process and waits until the kernel has done it.
+// end signals this process and returns only after the kernel has done it, and undone it: the thread that asks is not always the first one
+// to stand still, and what comes after the point must not happen meanwhile.
 func end(s syscall.Signal) {
-	_ = syscall.Kill(os.Getpid(), s)
-	if s == syscall.SIGKILL {
-		select {}
+	again := make(chan os.Signal, 1)
+	if s == syscall.SIGSTOP {
+		signal.Notify(again, syscall.SIGCONT)
+		defer signal.Stop(again)
 	}
+	_ = syscall.Kill(os.Getpid(), s)
+	<-again
 }
