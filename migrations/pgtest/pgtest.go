@@ -100,7 +100,9 @@ func exec(t testing.TB, conn *pgx.Conn, sql string) {
 func startShared() (_ *local.Postgres, _ *pgx.Conn, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	pg, err := local.StartPostgres(ctx, local.PostgresOptions{InMemory: true})
+	pg, err := local.StartPostgres(ctx, local.PostgresOptions{
+		InMemory: true, Settings: map[string]string{"max_connections": "200"}, // tests run beside each other, some with half a dozen processes
+	})
 	if err != nil {
 		return nil, nil, err
 	}
