@@ -54,6 +54,9 @@ func BeforeSend(p Policy, c Claim, now, local time.Time) (instead Transition, ok
 	if late(c, now) {
 		return p.end(c, Expire(), false), false
 	}
+	if c.Forgotten {
+		return p.end(c, Exhaust("content-erased", "its content was erased, so there is nothing to send"), false), false
+	}
 	if code, message := p.repeatForbidden(c, now); c.Doubt && code != "" {
 		return Park(code, message, false), false
 	}

@@ -25,18 +25,20 @@
 //	PENDING   ┬─→ SENDING     claimed: generation+1, lease
 //	          ├─→ EXPIRED     expires_at passed
 //	          ├─→ SUPERSEDED  a newer revision was admitted
-//	          ├─→ CANCELLED   its caller took it back
+//	          ├─→ CANCELLED   its caller took it back, or its recipient was erased
 //	          │               never in doubt
-//	          ├─→ UNKNOWN     in doubt, and expired or superseded
-//	          └─→ SUCCEEDED   in doubt, and evidence: accepted
+//	          ├─→ UNKNOWN     in doubt, and expired, superseded or erased
+//	          │               restored from a backup, where a repeat could be seen
+//	          ├─→ SUCCEEDED   in doubt, and evidence: accepted
+//	          └─→ PENDING     restored from a backup, where a repeat is harmless: in doubt, generation+1
 //	SENDING   ┬─→ SUCCEEDED   accepted
 //	          │               evidence: accepted
 //	          ├─→ REJECTED    refused
 //	          ├─→ PENDING     not sent, throttled, handed back: back-off
-//	          │               unknown or lease over, where a repeat is harmless: same keys, same bytes
-//	          ├─→ UNKNOWN     unknown or lease over, where a repeat could be seen
+//	          │               unknown, lease over or restored, where a repeat is harmless: same keys, same bytes
+//	          ├─→ UNKNOWN     unknown, lease over or restored, where a repeat could be seen
 //	          │               any end in doubt but accepted
-//	          ├─→ EXHAUSTED   not sent, and attempts or time are used up
+//	          ├─→ EXHAUSTED   not sent, and attempts or time are used up, or its content is gone
 //	          ├─→ EXPIRED     not sent, and expires_at passed
 //	          ├─→ SUPERSEDED  not sent, and a newer revision was admitted
 //	          └─→ SENDING     lease over: taken over, generation+1
@@ -86,4 +88,5 @@
 // Misconfigured says nothing about the notification: it uses up neither attempts nor age, and the channel pauses. A lease that runs out
 // uses up no attempt either; it is bounded apart, by MaxTakeovers, and by age.
 // In doubt every end but accepted is UNKNOWN, also a refusal: an earlier attempt may have been accepted.
+// An intent whose content was erased is never sent again: where it would be, it ends EXHAUSTED, or UNKNOWN in doubt.
 package intents

@@ -10,7 +10,7 @@ const (
 	PurgeKeys     PurgeKind = "keys"     // of a fact, all its revisions together, and only behind the watermark
 	PurgeContents PurgeKind = "contents" // recipient and content; the recipient's keyed hash stays with the intent
 	PurgeIntents  PurgeKind = "intents"  // with attempts, changes and evidence; never while a key leads to it
-	PurgeRefusals PurgeKind = "refusals"
+	PurgeRefusals PurgeKind = "refusals" // by their own time; no key leads to one
 )
 
 // PurgeKinds lists all kinds.

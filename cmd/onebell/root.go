@@ -70,7 +70,7 @@ func newRoot(stderr *os.File) *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%w; `%s --help` shows the flags", err, cmd.CommandPath())
 	})
-	root.AddCommand(newDemo(stderr), newDev(stderr), newServe(stderr), newMigrate(stderr), newPublish(), newStatus(), newCancel(), newDoctor(stderr), newBench(stderr))
+	root.AddCommand(newDemo(stderr), newDev(stderr), newServe(stderr), newMigrate(stderr), newPublish(), newStatus(), newCancel(), newErase(stderr), newRestoreMark(stderr), newDoctor(stderr), newBench(stderr))
 	return root
 }
 

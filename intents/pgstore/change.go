@@ -35,10 +35,7 @@ func note(ctx context.Context, tx pgx.Tx, made []transition, why cause) error {
 		return nil
 	}
 	n := len(made)
-	ids, generations, from, to := make([]uuid.UUID, n), make([]int32, n), make([]string, n), make([]string, n)
-	for i, t := range made {
-		ids[i], generations[i], from[i], to[i] = t.id, t.generation, string(t.from), string(t.to)
-	}
+	ids, generations, from, to := columns(made)
 	var noted int
 	err := tx.QueryRow(ctx, noteChangesSQL, ids, generations, from, to, why.name, clean(why.actor), clean(why.detail), why.delay).Scan(&noted)
 	if err == nil && noted != n {

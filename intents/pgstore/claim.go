@@ -60,7 +60,7 @@ func scanClaim(row pgx.CollectableRow) (c intents.Claim, err error) {
 	var expires, notBefore, firstUsed *time.Time
 	err = row.Scan(&c.ID, &c.Generation, &c.Identity.Caller, &c.Identity.Channel, &key, &c.Identity.Revision, &c.Recipient, &c.Rendered,
 		&c.EffectKey, &c.CollapseKey, &c.Priority, &expires, &c.Traceparent, &c.CreatedAt, &notBefore, &c.Guarantee, &c.Doubt, &firstUsed,
-		&c.KeyScope, &c.Attempts, &c.Takeovers, &c.ClaimedAt)
+		&c.KeyScope, &c.Attempts, &c.Takeovers, &c.ClaimedAt, &c.Forgotten)
 	c.Identity.Key = dedup.Key(key)
 	c.ExpiresAt, c.FirstUsedAt = orZero(expires), orZero(firstUsed)
 	c.DueSince = dueSince(c.CreatedAt, orZero(notBefore))

@@ -76,4 +76,24 @@ var (
 	eventsSQL string
 	//go:embed queries/forget_events.sql
 	forgetEventsSQL string
+	//go:embed queries/erase_walk.sql
+	eraseWalkSQL string
+	//go:embed queries/erase_lock.sql
+	eraseLockSQL string
+	//go:embed queries/erase_open.sql
+	eraseOpenSQL string
+	//go:embed queries/erase_content.sql
+	eraseContentSQL string
+	//go:embed queries/audit.sql
+	auditSQL string
+	//go:embed queries/restore_idle.sql
+	restoreIdleSQL string
+	//go:embed queries/restore_freeze.sql
+	restoreFreezeSQL string
+	//go:embed queries/restore_watermark.sql
+	restoreWatermarkSQL string
+	//go:embed queries/restore_open.sql
+	restoreOpenSQL string
+	//go:embed queries/restore_mark.sql
+	restoreMarkSQL string
 )

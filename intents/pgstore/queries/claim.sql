@@ -2,6 +2,7 @@
 -- answered with what it got, as far as the lease still stands; that lease begins anew.
 -- Only the row in "intents" is locked. The agenda row may come from an older snapshot, therefore the generations must agree.
 -- A key whose first use is not under the scope that it was admitted under belongs to none: what was rendered may not fit there.
+-- What was erased is claimed like anything else: its claimer ends it.
 -- A revision waits while an older one is on the wire; once it is here, no older one can get there any more.
 with again as (
     update intents i set lease_until = now() + $4::interval, claimed_at = now()
@@ -42,12 +43,13 @@ with again as (
     update agenda a set kind = 'leased', at = c.lease_until, generation = c.generation, claim_token = $6::uuid
       from claimed c where a.intent_id = c.id
 )
-select i.id, i.generation, i.caller, i.channel, i.key, i.revision, c.recipient, c.rendered, i.effect_key, i.collapse_key, i.priority,
-       i.expires_at, i.traceparent, i.created_at, i.not_before, i.guarantee, i.doubt, i.first_used_at, i.key_scope, i.attempts, i.takeovers, i.claimed_at
+select i.id, i.generation, i.caller, i.channel, i.key, i.revision, coalesce(c.recipient, ''), c.rendered, i.effect_key, i.collapse_key, i.priority,
+       i.expires_at, i.traceparent, i.created_at, i.not_before, i.guarantee, i.doubt, i.first_used_at, i.key_scope, i.attempts, i.takeovers, i.claimed_at,
+       c.intent_id is null as forgotten
   from (select id, generation, caller, channel, key, revision, effect_key, collapse_key, priority, expires_at, traceparent,
                  created_at, not_before, guarantee, doubt, first_used_at, key_scope, attempts, takeovers, claimed_at from again
         union all
         select id, generation, caller, channel, key, revision, effect_key, collapse_key, priority, expires_at, traceparent,
                  created_at, not_before, guarantee, doubt, first_used_at, key_scope, attempts, takeovers, claimed_at from claimed) i
-  join contents c on c.intent_id = i.id
+  left join contents c on c.intent_id = i.id
  order by i.priority, i.created_at
