@@ -23,7 +23,10 @@ func examineBroker(ctx context.Context, app *App, r *report) {
 	}
 	defer closeBroker(nc)
 	r.ok("broker", "version %s at %s", nc.ConnectedServerVersion(), hosts(app.cfg.NatsURL.value))
-	examinePermissions(nc, r)
+	if !examinePermissions(nc, r) { // what else is denied is not answered at all
+		ctx, cancel = context.WithTimeout(ctx, deniedLimit)
+		defer cancel()
+	}
 	js, err := jetstream.New(nc)
 	if err != nil {
 		r.problem("streams", "%v", err)
@@ -49,8 +52,12 @@ func examineBroker(ctx context.Context, app *App, r *report) {
 	}
 }
 
-// examinePermissions tries what can be tried without a trace: listening for a moment, and messages that nobody takes.
-func examinePermissions(nc *nats.Conn, r *report) {
+// deniedLimit bounds the questions of a user that is denied something, and the wait for the server's complaints.
+const deniedLimit = 5 * time.Second
+
+// examinePermissions tries what can be tried without a trace: listening for a moment, and messages that nobody takes. It reports whether
+// all of that is allowed.
+func examinePermissions(nc *nats.Conn, r *report) (allowed bool) {
 	denied := make(chan error, 16)
 	nc.SetErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 		select {
@@ -63,32 +70,32 @@ func examinePermissions(nc *nats.Conn, r *report) {
 		sub, err := nc.SubscribeSync(subject)
 		if err != nil {
 			r.problem("permissions", "subscribing to %s: %v", subject, err)
-			return
+			return false
 		}
 		defer func() { _ = sub.Unsubscribe() }()
 	}
 	for _, subject := range []string{"$JS.ACK." + wire.RequestStream + "." + dispatch.RequestConsumerName + ".doctor", inboxPrefix("doctor") + ".check"} {
 		if err := nc.Publish(subject, nil); err != nil {
 			r.problem("permissions", "publishing on %s: %v", subject, err)
-			return
+			return false
 		}
 	}
 	if err := nc.FlushTimeout(5 * time.Second); err != nil {
 		r.problem("permissions", "the broker did not answer: %v", err)
-		return
+		return false
 	}
-	// The server's complaints come before its answer to the flush, but through a queue of the client.
-	complained := false
-	for {
+	// The server's complaints come before its answer to the flush, which leaves the last of them on the connection; the handler hears them
+	// through a queue of the client.
+	allowed = !errors.Is(nc.LastError(), nats.ErrPermissionViolation)
+	for wait := map[bool]time.Duration{true: 0, false: deniedLimit}[allowed]; ; wait = 200 * time.Millisecond {
 		select {
 		case err := <-denied:
-			complained = true
 			r.problem("permissions", "%s; give this user what deploy/nats-server.conf gives to the dispatcher", strings.TrimPrefix(err.Error(), "nats: "))
-		case <-time.After(200 * time.Millisecond):
-			if !complained {
+		case <-time.After(wait):
+			if allowed {
 				r.ok("permissions", "this user may do what a dispatcher does")
 			}
-			return
+			return allowed
 		}
 	}
 }
