@@ -87,6 +87,7 @@ func TestFiveThousandFactsToldUpToThreeTimes(t *testing.T) {
 			t.Errorf("%s: %d, want 0", what, got)
 		}
 	}
+	w.holds()
 }
 
 // again does what the SDK's errors say: on a busy machine the broker or the database may be late.

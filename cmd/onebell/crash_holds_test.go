@@ -20,8 +20,8 @@ var invariants = map[string]string{
 		select count(*) from intents i where state in ('pending', 'sending', 'unknown')
 		and not exists (select from agenda a where a.intent_id = i.id and a.generation = i.generation and a.channel = i.channel
 			and a.kind = case i.state when 'pending' then 'due' when 'sending' then 'leased' else 'unknown' end
-			and (i.state <> 'sending' or a.at = i.lease_until))
-		and not (state = 'sending' and generation = 1 and exists (select from claim_batches b where i.id = any(b.intents) and b.lease_until = i.lease_until))`,
+			and (i.state <> 'sending' or a.at <= i.lease_until))
+		and not (state = 'sending' and generation = 1 and exists (select from claim_batches b where i.id = any(b.intents)))`,
 	"the agenda holds nothing else": `
 		select count(*) from agenda a where not exists (select from intents i where i.id = a.intent_id and i.state in ('pending', 'sending', 'unknown'))`,
 	"at most one intent for an identity": `

@@ -137,4 +137,5 @@ func (w *town) mustHoldAfterKill(want killed) {
 			t.Errorf("%s has the attempts %q on record, want %q", channel, got, attempts)
 		}
 	}
+	w.holds()
 }

@@ -55,6 +55,7 @@ func TestDatabaseCrashAndBrokerRestartInMidFlow(t *testing.T) {
 	if got := w.keyed.applied(); got != n {
 		t.Errorf("the keyed receiver applied %d calls, want %d", got, n)
 	}
+	w.holds()
 }
 
 // A statement, or the reply to its COMMIT, is lost at admission, at the claim and at the settlement: the dispatcher recognises

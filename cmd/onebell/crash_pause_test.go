@@ -64,6 +64,7 @@ func TestPauseBeforeTheDotPastTheLease(t *testing.T) {
 	if got := query[string](w, `select result from evidence where source = 'late-finisher'`); len(got) != 1 || got[0] != "not-sent" {
 		t.Errorf("evidence on record: %q, want one late finisher who did not send", got)
 	}
+	w.holds()
 }
 
 // A dispatcher is stopped after the effect and before it reads the reply. Others settle meanwhile; continued, it overwrites nothing.
@@ -100,4 +101,5 @@ func TestPauseAfterTheEffectPastTheLease(t *testing.T) {
 	if got := w.keyed.applied(); got != 1 {
 		t.Errorf("the keyed receiver applied %d calls, want 1", got)
 	}
+	w.holds()
 }

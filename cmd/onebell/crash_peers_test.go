@@ -25,16 +25,20 @@ const (
 
 // books is what a peer took, in order.
 type books struct {
-	mu      sync.Mutex
-	entries []entryOfPeer
-	closed  bool
-	hook    func(stage) bool
+	mu          sync.Mutex
+	entries     []entryOfPeer
+	connections int
+	closed      bool
+	hook        func(stage) bool
 }
 
 type entryOfPeer struct{ key, body string }
 
 func (b *books) at(s stage) bool {
 	b.mu.Lock()
+	if s == stageConnected {
+		b.connections++
+	}
 	hook, closed := b.hook, b.closed
 	b.mu.Unlock()
 	return !closed && (hook == nil || hook(s))
@@ -56,6 +60,13 @@ func (b *books) all() []entryOfPeer {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return append([]entryOfPeer(nil), b.entries...)
+}
+
+// connected returns how many connections came.
+func (b *books) connected() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.connections
 }
 
 // applied counts the entries as a receiver does that drops repeats of a key.
