@@ -82,7 +82,7 @@ func drawLife(rnd *rand.Rand) life {
 		l.plan = fmt.Sprintf("%s:%d:kill", at, 1+rnd.IntN(6))
 	case n < 65:
 		at := pick(rnd, seldom)
-		l.ending, l.wait = killedAtPoint, between(rnd, 4*time.Second, 9*time.Second)
+		l.ending, l.wait = killedAtPoint, between(rnd, 3*time.Second, 6*time.Second)
 		l.plan = fmt.Sprintf("%s:1:kill", at)
 	case n < 80:
 		l.ending, l.wait = killedAnyhow, between(rnd, 50*time.Millisecond, 2500*time.Millisecond)

@@ -63,6 +63,7 @@ func (s *slot) chaos(ctx context.Context, first ...life) {
 func (s *slot) forget() {
 	if s.forgetful != nil {
 		s.windows, s.also, s.forgetful = s.forgetful, s.forgets, nil
+		s.record.add("F18 windows shortened at a restart")
 	}
 }
 

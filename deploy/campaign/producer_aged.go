@@ -6,7 +6,7 @@ import (
 )
 
 // aged is the sort of a fact that happened long ago: it is taken while the windows are long, and told again when they have become short.
-const aged sort = "F18 told again, from behind the watermark"
+const aged sort = " aged"
 
 // age makes every third ordinary fact one that happened minutes to days ago: told early, and again late. Before run.
 func (p *producers) age() {
@@ -23,7 +23,7 @@ func (p *producers) age() {
 		t.sort, t.at = aged, early*t.at
 		t.request.OccurredAt = t.request.OccurredAt.Add(-10*time.Minute - time.Duration(x%uint64(60*time.Hour)))
 		repeat := *t
-		repeat.at, repeat.again = late+(1-late)*p.rnd.Float64(), true
+		repeat.at = late + (1-late)*p.rnd.Float64()
 		again = append(again, repeat)
 	}
 	p.plan = append(p.plan, again...)

@@ -203,7 +203,7 @@ func (p *producers) note(t telling, d told) {
 	case !d.answered():
 	case t.poison != "":
 		p.mistake[string(t.poison)]++
-	case t.sort == disputed && t.variant == "b", t.sort == stale, t.sort == bombed, t.again:
+	case t.sort == disputed && t.variant == "b", t.sort == stale, t.sort == bombed:
 		p.mistake[string(t.sort)]++
 	case t.sort == storm && t.variant == "b": // told once in a storm
 		p.mistake[string(storm)]++

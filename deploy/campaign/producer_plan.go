@@ -70,7 +70,6 @@ type telling struct {
 	way     way
 	request client.Request
 	poison  poison
-	again   bool // after what it was about may have been forgotten
 }
 
 // way is how something is said.

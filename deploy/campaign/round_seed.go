@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"github.com/onebell/onebell/intents/fault"
 )
@@ -43,7 +44,8 @@ func (r *round) weather() []func(context.Context) error {
 func (r *round) firstLives(slot int) []life {
 	rnd := r.rnd(fmt.Sprint("first lives ", slot))
 	if r.forgetful() {
-		return []life{{ending: drained, wait: longMemory}}
+		// Whoever has the duty of purging then dies at the point that the round sees to, and the others have time to get there.
+		return []life{{ending: drained, wait: longMemory}, {ending: killedAtPoint, wait: 8 * time.Second}}
 	}
 	if slot == dispatchers-1 && r.partitions() {
 		return []life{drawPartition(rnd)}
