@@ -68,7 +68,7 @@ func TestPatienceIsBounded(t *testing.T) {
 
 func TestRests(t *testing.T) {
 	for took, want := range map[time.Duration]time.Duration{
-		0: 10 * time.Millisecond, time.Millisecond: 10 * time.Millisecond, 20 * time.Millisecond: 40 * time.Millisecond, time.Minute: 5 * time.Second,
+		0: 10 * time.Millisecond, time.Millisecond: 10 * time.Millisecond, 20 * time.Millisecond: 80 * time.Millisecond, time.Minute: 5 * time.Second,
 	} {
 		if got := rest(took); got != want {
 			t.Errorf("after %v: %v, want %v", took, got, want)

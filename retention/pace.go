@@ -11,7 +11,7 @@ const (
 	firstMove    = 50 * time.Millisecond
 	shortestRest = 10 * time.Millisecond
 	longestRest  = 5 * time.Second
-	restShare    = 2 // rests are that many times as long as the work before them
+	restShare    = 4 // rests are that many times as long as the work before them
 
 	// clockGap is how far database and host may disagree about the time. Beyond it one of them is broken, and a watermark that was moved
 	// by a broken clock never comes back.
