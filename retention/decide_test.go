@@ -126,7 +126,9 @@ func TestWalk(t *testing.T) {
 			{shift(rows("xxx"), 1), 3, true, mark(1, 2)}, {shift(rows("xx"), 2), 2, false, mark(2, 1)},
 		},
 		"some stay: the next walk begins with the first of them": {
-			{shift(rows("x.x"), 1), 2, true, mark(1, 2)}, {shift(rows("..."), 2), 0, true, mark(2, 2)}, {shift(rows("x"), 3), 1, false, before(1, 1)},
+			{shift(rows("x.x"), 1), 2, true, mark(1, 2)},
+			{shift(rows("..."), 2), 0, true, mark(2, 2)},
+			{shift(rows("x"), 3), 1, false, before(1, 1)},
 			{shift(rows(".x"), 1), 1, false, before(1, 0)},
 		},
 		"fewer went than might: it is not known which": {

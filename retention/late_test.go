@@ -25,7 +25,6 @@ var late = flag.Int("late", 20000, "late duplicates to send around the edge of t
 type edge struct {
 	*rig
 	keep    atomic.Int64 // the window that applies
-	phase   atomic.Int64
 	sent    atomic.Int64
 	count   map[intents.VerdictKind]*atomic.Int64
 	revised atomic.Int64
