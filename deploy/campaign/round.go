@@ -47,6 +47,7 @@ type round struct {
 	watcher   *watcher
 	telling   chan error // ends with the producers
 	mended    time.Time
+	kept      int // requests that the broker kept although they were acknowledged
 }
 
 // outcome is what a round found.
@@ -57,6 +58,7 @@ type outcome struct {
 	violations []violation
 	summary    summary
 	takeovers  takeovers
+	kept       int // requests that the broker kept although they were acknowledged
 	took       time.Duration
 	logs       string // the folder, where there is a violation
 }
@@ -226,7 +228,7 @@ func (r *round) judge(ctx context.Context, api *admin.Client, o outcome) (outcom
 	if o.takeovers, err = r.takeoverTimes(ctx); err != nil {
 		return o, err
 	}
-	o.faults, o.reached = e.faults, r.reached()
+	o.faults, o.reached, o.kept = e.faults, r.reached(), r.kept
 	if len(o.violations) > 0 {
 		o.logs = r.dir
 	}

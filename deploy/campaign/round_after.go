@@ -24,16 +24,22 @@ const (
 // open is what is not settled yet.
 type open struct {
 	intents, overdue, outbox int
-	requests                 uint64
+	requests                 uint64 // in the stream
+	waiting                  uint64 // of them, those that the dispatchers have yet to take or to acknowledge
 	oldest                   string
 }
 
 func (o open) String() string {
-	return fmt.Sprintf("%d intents open, %d of them overdue (%s), %d rows in the outbox, %d requests in the stream", o.intents, o.overdue, o.oldest, o.outbox, o.requests)
+	return fmt.Sprintf("%d intents open, %d of them overdue (%s), %d rows in the outbox, %d requests in the stream, %d of them to be taken or acknowledged",
+		o.intents, o.overdue, o.oldest, o.outbox, o.requests, o.waiting)
 }
 
 // settled waits until every intent is terminal or UNKNOWN, every request is taken and every event is out. What is overdue when a lease and
 // some seconds have passed since everything was mended is a violation, as is what is never settled.
+//
+// A broker that was killed can keep a request that was acknowledged: no consumer gets it any more, and it stays in the stream
+// (https://github.com/nats-io/nats-server/issues/5542). A new consumer gets it again, which must change nothing and remove it; that is
+// what an operator does about it, too.
 func (r *round) settled(ctx context.Context) ([]violation, error) {
 	nc, err := nats.Connect(r.broker.url())
 	if err != nil {
@@ -57,6 +63,11 @@ func (r *round) settled(ctx context.Context) ([]violation, error) {
 			return nil, err
 		case left.intents == 0 && left.outbox == 0 && left.requests == 0:
 			return nil, nil
+		case left.intents == 0 && left.outbox == 0 && left.waiting == 0 && r.kept == 0 && since > r.lease:
+			r.kept = int(left.requests)
+			if err := js.DeleteConsumer(ctx, wire.RequestStream, consumerName); err != nil {
+				return nil, err
+			}
 		case left.overdue > 0 && since > r.lease+lookPatience:
 			return []violation{{"I4", fmt.Sprintf("%v after everything was mended: %v", since.Round(time.Second), left)}}, nil
 		case since > settlePatience:
@@ -90,6 +101,13 @@ func (r *round) open(ctx context.Context, conn *pgx.Conn, js jetstream.JetStream
 		return o, err
 	default:
 		o.requests = stream.CachedInfo().State.Msgs
+	}
+	o.waiting = o.requests
+	consumer, err := js.Consumer(ctx, wire.RequestStream, consumerName)
+	if err == nil { // read after the stream: what it has to give was there
+		o.waiting = consumer.CachedInfo().NumPending + uint64(consumer.CachedInfo().NumAckPending)
+	} else if !errors.Is(err, jetstream.ErrConsumerNotFound) && !errors.Is(err, nats.ErrNoResponders) {
+		return o, err
 	}
 	return o, nil
 }

@@ -25,6 +25,7 @@ type table struct {
 	Possible   int            `json:"possible_duplicates_counted"`
 	Unknown    int            `json:"unknown"`
 	OnTheWire  int            `json:"unknown_explained_by_a_fault"`
+	Kept       int            `json:"acknowledged_requests_that_the_broker_kept"`
 	Takeovers  spread         `json:"takeover_seconds_from_the_kill"`
 	AmidFaults spread         `json:"takeover_seconds_while_faults_went_on"`
 	Unreached  []fault.Point  `json:"fault_points_unreached"`
@@ -85,6 +86,7 @@ func (res *results) table(o options, c conditions) table {
 			t.Violations = append(t.Violations, found{r.seed, v.invariant, v.what, o.replay(r.seed)})
 		}
 		sum.add(r.summary)
+		t.Kept += r.kept
 		clean, amid = append(clean, r.takeovers.clean...), append(amid, r.takeovers.amid...)
 	}
 	slices.Sort(t.Seeds)
@@ -117,6 +119,7 @@ func (t table) print(out io.Writer) {
 	row("resends that the service counted as possible duplicates", t.Possible)
 	row("UNKNOWN at the end", t.Unknown)
 	row("… of which a fault on the wire explains", t.OnTheWire)
+	row("acknowledged requests that a killed broker kept", fmt.Sprint(t.Kept, " (told again, and known)"))
 	row("takeover, from the kill to the settlement", t.Takeovers)
 	row("… while other faults went on", t.AmidFaults)
 	row("fault points reached", fmt.Sprintf("%d of %d %v", len(fault.All())-len(t.Unreached), len(fault.All()), t.Unreached))
