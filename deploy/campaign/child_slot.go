@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -31,6 +32,8 @@ type slot struct {
 	forgets   string
 	windows   []string
 	also      string // plan of every life
+
+	slow []string // makes what is due wait
 
 	mu     sync.Mutex
 	lives  []*dispatcher
@@ -77,7 +80,7 @@ func (s *slot) fail(err error) {
 
 func (s *slot) start(l life) (*dispatcher, error) {
 	o := order{binary: s.binary, env: append(append([]string{}, s.env...), "FAULT_LEDGER="+s.ledger, "FAULT_PLAN="+strings.TrimPrefix(l.plan+","+s.also, ","))}
-	o.env = append(append(o.env, l.limits.config...), s.windows...)
+	o.env = slices.Concat(o.env, l.limits.config, s.slow, s.windows)
 	if l.limits.memory != "" {
 		o.env = append(o.env, "GOMEMLIMIT="+l.limits.memory)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/onebell/onebell/deploy/local"
 	"github.com/onebell/onebell/dispatch/admin"
 	"github.com/onebell/onebell/intents"
+	"github.com/onebell/onebell/intents/fault"
 )
 
 // Sizes of a round.
@@ -132,7 +133,9 @@ func (r *round) addSlot(n int) error {
 			"ONEBELL_DATABASE_URL="+strings.Replace(r.wire.URL(), r.wire.Addr(), toDatabase.addr(), 1),
 			"ONEBELL_SECRET="+campaignSecret, "ONEBELL_ADMIN_ADDR=127.0.0.1:0", "ONEBELL_LOG_LEVEL=info", "ONEBELL_LOG_FORMAT=json"),
 	}
-	s.also = r.everywhere()
+	if s.also = r.everywhere(); strings.HasPrefix(s.also, string(fault.SweepDone)) {
+		s.slow = slow // or nothing expires before it is sent
+	}
 	if r.forgetful() {
 		s.forgetful, s.forgets = forgetfulWindows, fmt.Sprintf("%s:1:kill", purges[int(r.seed/3)%len(purges)])
 	}
@@ -176,7 +179,7 @@ func (r *round) mend(ctx context.Context) (*admin.Client, error) {
 	defer cancel()
 	for n, s := range r.slots {
 		together.Go(func() (err error) {
-			s.also = "" // its windows stay
+			s.also, s.slow = "", nil // its windows stay
 			d, err := s.start(life{})
 			if err != nil {
 				return err
