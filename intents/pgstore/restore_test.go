@@ -2,6 +2,8 @@ package pgstore_test
 
 import (
 	"errors"
+	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -114,5 +116,67 @@ func TestRestoreKeepsOffWhileDispatchersAreConnected(t *testing.T) {
 	working.admit(ask("c:1", 0))
 	if _, err := b.Restore(b.ctx, intents.Restoration{Act: byHand, Stopped: true}); !errors.As(err, new(*pgstore.AtWorkError)) || !strings.Contains(err.Error(), "stop them") {
 		t.Errorf("marked under a dispatcher: %v", err)
+	}
+}
+
+// What the agenda and the claim batches still hold of intents that are settled or purged hides nothing that is open.
+func TestD7RestoreMarksBehindPagesOfNothing(t *testing.T) {
+	t.Parallel()
+	b := restoring(t)
+	b.exec(`insert into agenda (intent_id, channel, kind, priority, at, fact, revision, generation)
+		select ('00000000-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, 'mail', 'due', 1, now(), '', 0, 0 from generate_series(1, 2500) n`)
+	b.exec(`insert into claim_batches (id, owner, lease_until, intents)
+		select gen_random_uuid(), 'gone', now() - interval '1 h', array_agg(('00000001-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid) from generate_series(1, 2500) n`)
+	var asked []intents.Admission
+	for n := range 1200 {
+		asked = append(asked, ask(fmt.Sprintf("p:%d", n), 0))
+	}
+	b.admit(asked...)
+	if done := b.restore(intents.Restoration{}); done.Channels[0].Unknown != len(asked) {
+		t.Errorf("marked %+v, want %d", done.Channels, len(asked))
+	}
+}
+
+// A dispatcher that holds a lock is somebody at work, and a dry run is one run.
+func TestRestoreIsOneTry(t *testing.T) {
+	t.Parallel()
+	var said strings.Builder
+	b := benchAt(t, pgtest.New(t), pgstore.Options{ApplicationName: "onebell restore-mark", Log: slog.New(slog.NewTextHandler(&said, nil))})
+	b.admit(ask("o:1", 0))
+	b.restore(intents.Restoration{DryRun: true})
+	b.erase(intents.Erasure{DryRun: true})
+	held, err := b.db.Begin(b.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := held.Exec(b.ctx, `update intents set updated_at = now()`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Restore(b.ctx, intents.Restoration{Act: byHand}); !errors.As(err, new(*pgstore.AtWorkError)) {
+		t.Errorf("under somebody else's lock: %v", err)
+	}
+	if err := held.Rollback(b.ctx); err != nil {
+		t.Fatal(err)
+	}
+	b.wantState("o:1", 0, intents.Pending)
+	if said.Len() > 0 {
+		t.Errorf("tried again: %s", said.String())
+	}
+}
+
+func TestRestoreRefusesAGapThatCannotBe(t *testing.T) {
+	t.Parallel()
+	b := restoring(t)
+	b.admit(ask("u:1", 0))
+	for name, until := range map[string]time.Time{"ahead": time.Now().Add(time.Hour), "before the newest intent": time.Now().Add(-time.Hour)} {
+		if _, err := b.Restore(b.ctx, intents.Restoration{Act: byHand, Refuse: true, Until: until}); !errors.As(err, new(*pgstore.UntilError)) {
+			t.Errorf("a gap that ends %s: %v", name, err)
+		}
+	}
+	if got := one[string](b, `select acked_to::text from watermark`); got != "-infinity" {
+		t.Errorf("the watermark moved to %s", got)
+	}
+	if done := b.restore(intents.Restoration{Refuse: true, Until: time.Now().Add(time.Minute)}); done.Channels[0].Unknown != 1 {
+		t.Errorf("marked %+v", done.Channels)
 	}
 }

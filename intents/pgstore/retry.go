@@ -44,6 +44,11 @@ func (s *Store) doTx(ctx context.Context, what string, step func(context.Context
 }
 
 func (s *Store) once(ctx context.Context, step func(context.Context, *pgx.Conn) error) error {
+	return s.within(ctx, stepFor, step)
+}
+
+// within runs step once, on a connection of its own, no longer than limit.
+func (s *Store) within(ctx context.Context, limit time.Duration, step func(context.Context, *pgx.Conn) error) error {
 	acquiring, cancel := context.WithTimeout(ctx, acquireFor)
 	defer cancel()
 	conn, err := s.pool.Acquire(acquiring)
@@ -51,7 +56,7 @@ func (s *Store) once(ctx context.Context, step func(context.Context, *pgx.Conn) 
 		return err
 	}
 	defer conn.Release()
-	stepping, cancelStep := context.WithTimeout(ctx, stepFor)
+	stepping, cancelStep := context.WithTimeout(ctx, limit)
 	defer cancelStep()
 	return step(stepping, conn.Conn())
 }
@@ -66,7 +71,8 @@ const (
 
 // cureFor says what may help against err.
 func cureFor(err error) cure {
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errUndecided) {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errUndecided) || errors.Is(err, errDryRun) ||
+		errors.As(err, new(*AtWorkError)) {
 		return none
 	}
 	var pg *pgconn.PgError
