@@ -64,7 +64,7 @@ func TestBigTablesAreReadByIndex(t *testing.T) {
 		ids[i], facts[i] = uuid.New(), []byte(fmt.Sprint(i))
 	}
 	for name, args := range map[string][]any{
-		"settle":           {ids, generations, owners, texts, spans, flags, flags, flags, texts, texts, texts, flags, flags, texts, texts, texts, texts, texts, spans},
+		"settle":           {ids, generations, owners, texts, spans, flags, flags, flags, texts, texts, texts, flags, flags, texts, texts, texts, texts, texts, spans, spans},
 		"settled_before":   {ids, generations, owners, flags},
 		"known_facts":      {facts, generations, versions, facts},
 		"claim":            {"mail", "scope", me, time.Minute, 50, uuid.New()},
