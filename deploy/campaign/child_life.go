@@ -63,8 +63,8 @@ var forgetfulWindows = []string{
 	"ONEBELL_CHANNEL_MAIL_MAX_AGE=1m", "ONEBELL_CHANNEL_KEYED_MAX_AGE=1m", "ONEBELL_CHANNEL_PLAIN_MAX_AGE=1m", "ONEBELL_CHANNEL_PUSH_MAX_AGE=1m",
 }
 
-// slow lets each dispatcher send two mails and two unkeyed hooks a second: what expires soon expires while it waits.
-var slow = []string{"ONEBELL_CHANNEL_MAIL_RATE=2", "ONEBELL_CHANNEL_PLAIN_RATE=2"}
+// slow lets each dispatcher send a mail and an unkeyed hook every other second: what expires soon expires while it waits.
+var slow = []string{"ONEBELL_CHANNEL_MAIL_RATE=0.5", "ONEBELL_CHANNEL_PLAIN_RATE=0.5"}
 
 // longMemory is how long dispatchers of a forgetful round remember everything, before their windows are changed.
 const longMemory = 5 * time.Second

@@ -144,7 +144,7 @@ func (r *round) takeoverTimes(ctx context.Context) (out takeovers, err error) {
 	_, err = pgx.ForEachRow(rows, []any{&owner, &claimed, &settled}, func() error {
 		death, ok := died[owner]
 		switch {
-		case !ok || settled == nil:
+		case !ok || settled == nil || settled.Before(death): // it was paused, and killed after that
 		case claimed.Add(r.lease).Before(r.mended):
 			out.amid = append(out.amid, settled.Sub(death))
 		default:
