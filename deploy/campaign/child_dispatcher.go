@@ -97,10 +97,9 @@ func (d *dispatcher) serves(ctx context.Context) (admin string, err error) {
 
 // logbook keeps what a process wrote, and when it ended.
 type logbook struct {
-	mu    sync.Mutex
-	text  bytes.Buffer
-	begun time.Time
-	over  time.Time
+	mu   sync.Mutex
+	text bytes.Buffer
+	over time.Time
 }
 
 var (
