@@ -133,7 +133,7 @@ func (r *round) addSlot(n int) error {
 			"ONEBELL_DATABASE_URL="+strings.Replace(r.wire.URL(), r.wire.Addr(), toDatabase.addr(), 1),
 			"ONEBELL_SECRET="+campaignSecret, "ONEBELL_ADMIN_ADDR=127.0.0.1:0", "ONEBELL_LOG_LEVEL=info", "ONEBELL_LOG_FORMAT=json"),
 	}
-	if s.also = r.everywhere(); strings.HasPrefix(s.also, string(fault.SweepDone)) {
+	if s.also = r.everywhere(); strings.Contains(s.also, string(fault.SweepDone)) {
 		s.slow = slow // or nothing expires before it is sent
 	}
 	if r.forgetful() {

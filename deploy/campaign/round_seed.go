@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/onebell/onebell/intents/fault"
@@ -65,12 +66,13 @@ func (r *round) sees(slot int) fault.Point {
 
 // everywhere is the plan that every life of the round has in the end, beside its own.
 func (r *round) everywhere() string {
+	var plan []string
 	for slot := range dispatchers {
 		if at := r.sees(slot); !r.forgetful() && slices.Contains(late, at) {
-			return fmt.Sprintf("%s:1:kill", at)
+			plan = append(plan, fmt.Sprintf("%s:1:kill", at))
 		}
 	}
-	return ""
+	return strings.Join(plan, ",")
 }
 
 // partitions reports whether one dispatcher is cut off from the broker for long: not in the short campaign.
