@@ -143,6 +143,6 @@ func (s spread) String() string {
 
 // elsewhere says which faults of the list are not a round's.
 const elsewhere = `Not injected here: F3 clock jumps (leases and horizons go by the database's clock; the trust in a claim is tested with both clocks),
-F5 failover with a lost tail, F12 full disks, F14 and F15 a broker that lost or damaged its store, F16 a restored database, F19 two
-versions side by side, F20 decisions of operators. Tests and commands of their own cover them; see README.md.
+F5 failover with a lost tail (the subcommand hosts), F16 a restored database and F19 two versions side by side (tests). Nothing injects F12
+full disks, F14 and F15 a broker that lost or damaged its store, and F20 decisions of operators yet.
 The seed decides the schedule; how processes interleave, no seed decides.`
