@@ -142,7 +142,7 @@ func TestRestoreIsOneTry(t *testing.T) {
 	t.Parallel()
 	var said strings.Builder
 	b := benchAt(t, pgtest.New(t), pgstore.Options{ApplicationName: "onebell restore-mark", Log: slog.New(slog.NewTextHandler(&said, nil))})
-	b.admit(ask("o:1", 0))
+	b.admit(ask("o:1", 0, toCanary))
 	b.restore(intents.Restoration{DryRun: true})
 	b.erase(intents.Erasure{DryRun: true})
 	held, err := b.db.Begin(b.ctx)
