@@ -81,9 +81,9 @@ func (s *scene) ends(want map[channels.Guarantee]fate) {
 	for _, channel := range s.channels {
 		f := want[guarantees[channel]]
 		got := query[string](s.town, `select format('%s, %s possible duplicates', state, possible_duplicates) from intents
-			where channel = $1 order by revision desc limit 1`, channel)[0]
-		if want := fmt.Sprintf("%s, %d possible duplicates", f.state, f.repeats); got != want {
-			s.t.Errorf("%s ended as %s; want %s", channel, got, want)
+			where channel = $1 order by revision desc limit 1`, channel)
+		if want := []string{fmt.Sprintf("%s, %d possible duplicates", f.state, f.repeats)}; !slices.Equal(got, want) {
+			s.t.Errorf("%s ended as %q; want %q", channel, got, want)
 		}
 		calls := s.books(channel).all()
 		if len(calls) != f.calls {
