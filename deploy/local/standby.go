@@ -28,14 +28,14 @@ func (p *Postgres) Standby(ctx context.Context) (_ *Postgres, err error) {
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	if err := s.copyFrom(ctx, p); err != nil {
+	if err := s.copyFrom(ctx, p, s.home.data(), "--write-recovery-conf"); err != nil {
 		return nil, err
 	}
 	return s, s.firstStart(ctx)
 }
 
-// copyFrom fills the data folder by a base backup that also says whom to follow. The password goes by a file: an argument could be read.
-func (p *Postgres) copyFrom(ctx context.Context, primary *Postgres) error {
+// copyFrom fills a folder with a base backup. The password goes by a file: an argument could be read.
+func (p *Postgres) copyFrom(ctx context.Context, primary *Postgres, folder string, how ...string) error {
 	pass := filepath.Join(p.home.dir, "pgpass")
 	if err := os.WriteFile(pass, fmt.Appendf(nil, "*:*:*:%s:%s\n", superuser, primary.password), 0o600); err != nil {
 		return err
@@ -44,7 +44,7 @@ func (p *Postgres) copyFrom(ctx context.Context, primary *Postgres) error {
 		return err
 	}
 	source := fmt.Sprintf("host=%s port=%d user=%s passfile=%s application_name=%s", loopback, primary.port, superuser, pass, StandbyName)
-	args := []string{"--pgdata", p.home.data(), "--dbname", source, "--wal-method=stream", "--checkpoint=fast", "--write-recovery-conf"}
+	args := append([]string{"--pgdata", folder, "--dbname", source, "--wal-method=stream", "--checkpoint=fast"}, how...)
 	if !p.opts.Durable {
 		args = append(args, "--no-sync")
 	}
