@@ -87,7 +87,7 @@ func (r *round) run(ctx context.Context) (o outcome, err error) {
 
 // up starts everything but the dispatchers.
 func (r *round) up(ctx context.Context) (err error) {
-	if err := os.MkdirAll(r.dir, 0o755); err != nil {
+	if err := errors.Join(os.RemoveAll(r.dir), os.MkdirAll(r.dir, 0o755)); err != nil { // an earlier run may have left it
 		return err
 	}
 	if err := r.worker.db.fresh(ctx, fmt.Sprintf("seed_%d", r.seed)); err != nil {
