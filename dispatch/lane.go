@@ -220,7 +220,8 @@ func (l *lane) claim(ctx context.Context, n int) ([]intents.Claim, error) {
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(lastClaim, cancel) })()
 	fault.At(fault.ClaimBefore)
 	claims, err := l.store.Claim(call, intents.ClaimRequest{
-		Channel: l.entry.Name, KeyScope: l.policy.Contract.KeyScope, Owner: l.owner, Lease: l.lease, N: max(n, 1), Token: l.wish,
+		Channel: l.entry.Name, KeyScope: l.policy.Contract.KeyScope, KeyWindow: l.policy.Contract.KeyWindow,
+		Owner: l.owner, Lease: l.lease, N: max(n, 1), Token: l.wish,
 	})
 	l.report("claim", err)
 	if err != nil {

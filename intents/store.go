@@ -19,10 +19,13 @@ type AdmitBatch struct {
 type ClaimRequest struct {
 	Channel  string
 	KeyScope string // of the channel's contract: that of a first use
-	Owner    string
-	Lease    time.Duration
-	N        int
-	Token    uuid.UUID
+	// KeyWindow is the contract's, too. A key is in use from the first attempt that may have reached the provider, also one that it refused to
+	// take up: it may have taken note of the key. What lies further back than the window it has forgotten.
+	KeyWindow time.Duration
+	Owner     string
+	Lease     time.Duration
+	N         int
+	Token     uuid.UUID
 }
 
 // ChannelState is what all dispatchers share about a channel.

@@ -17,7 +17,7 @@ func (s *Store) Claim(ctx context.Context, req intents.ClaimRequest) (claims []i
 		return nil, nil
 	}
 	err = s.do(ctx, "claim", func(ctx context.Context, c *pgx.Conn) (err error) {
-		rows, _ := c.Query(ctx, claimSQL, req.Channel, req.KeyScope, req.Owner, req.Lease, req.N, req.Token)
+		rows, _ := c.Query(ctx, claimSQL, req.Channel, req.KeyScope, req.Owner, req.Lease, req.N, req.Token, req.KeyWindow)
 		claims, err = pgx.CollectRows(rows, scanClaim)
 		return err
 	})

@@ -67,7 +67,7 @@ func TestBigTablesAreReadByIndex(t *testing.T) {
 		"settle":           {ids, generations, owners, texts, spans, flags, flags, flags, texts, texts, texts, flags, flags, texts, texts, texts, texts, texts, spans, spans},
 		"settled_before":   {ids, generations, owners, flags},
 		"known_facts":      {facts, generations, versions, facts},
-		"claim":            {"mail", "scope", me, time.Minute, 50, uuid.New()},
+		"claim":            {"mail", "scope", me, time.Minute, 50, uuid.New(), time.Hour},
 		"take_over":        {[]string{"mail"}, me, time.Minute, 100},
 		"renew_admitted":   {ids, me, time.Minute, uuid.New()},
 		"finish_batches":   {ids[:2]},
@@ -122,7 +122,7 @@ func TestClaimEntersTheIndexAtWhatIsDue(t *testing.T) {
 	b := newBench(t)
 	b.exec(`insert into agenda select gen_random_uuid(), 'mail', 'due', 1, now() + interval '1 day', null, '', 0, 0, null from generate_series(1, 20000)`)
 	b.admit(ask("c:1", 0, intenttest.Urgency(intents.Low)))
-	plan := b.explain("claim", "mail", "scope", me, time.Minute, 50, uuid.New())
+	plan := b.explain("claim", "mail", "scope", me, time.Minute, 50, uuid.New(), time.Hour)
 	if !regexp.MustCompile(`Index Scan using agenda_by_channel on agenda a\w*\s.*\n\s*Index Cond: \(\(channel = .*\) AND \(kind = 'due'::text\) AND \(priority = .*\) AND \(at <= now\(\)\)\)`).MatchString(plan) {
 		t.Errorf("the plan:\n%s", plan)
 	}

@@ -2,6 +2,7 @@
 -- answered with what it got, as far as the lease still stands; that lease begins anew.
 -- Only the row in "intents" is locked. The agenda row may come from an older snapshot, therefore the generations must agree.
 -- A key whose first use is not under the scope that it was admitted under belongs to none: what was rendered may not fit there.
+-- A key is in use since the first attempt that may have reached the provider, a throttled one too, unless it has forgotten that by now.
 -- What was erased is claimed like anything else: its claimer ends it.
 -- A revision waits while an older one is on the wire; once it is here, no older one can get there any more.
 with again as (
@@ -33,7 +34,9 @@ with again as (
     update intents i
        set state = 'sending', generation = i.generation + 1, owner = $3::text, lease_until = now() + $4::interval, claimed_at = now(),
            updated_at = now(),
-           first_used_at = case when i.doubt then i.first_used_at else now() end,
+           first_used_at = case when i.doubt then i.first_used_at else coalesce((
+               select min(a.started_at) from attempts a
+                where a.intent_id = i.id and a.phase <> 'connect' and a.ended_at > now() - $7::interval - $4::interval), now()) end,
            key_scope = case when i.doubt then i.key_scope when i.key_scope in ('', $2::text) then $2::text else 'changed' end
       from picked p
      where i.id = p.id and i.generation = p.generation and i.state = 'pending'
