@@ -92,7 +92,7 @@ func (g *gate) free(n int, now time.Time) (int, time.Duration) {
 	}
 	tokens := g.limit.TokensAt(now) - float64(g.promised)
 	if tokens < 1 {
-		return 0, time.Duration((1 - tokens) / float64(g.limit.Limit()) * float64(time.Second))
+		return 0, time.Duration(math.Ceil((1 - tokens) / float64(g.limit.Limit()) * float64(time.Second)))
 	}
 	return min(n, int(tokens)), 0
 }
