@@ -63,8 +63,10 @@ var forgetfulWindows = []string{
 	"ONEBELL_CHANNEL_MAIL_MAX_AGE=1m", "ONEBELL_CHANNEL_KEYED_MAX_AGE=1m", "ONEBELL_CHANNEL_PLAIN_MAX_AGE=1m", "ONEBELL_CHANNEL_PUSH_MAX_AGE=1m",
 }
 
-// slow lets each dispatcher send a mail and an unkeyed hook every other second: what expires soon expires while it waits.
-var slow = []string{"ONEBELL_CHANNEL_MAIL_RATE=0.5", "ONEBELL_CHANNEL_PLAIN_RATE=0.5"}
+// slow lets each dispatcher send one thing a second on each channel: what expires soon expires while it waits.
+var slow = []string{
+	"ONEBELL_CHANNEL_MAIL_RATE=1", "ONEBELL_CHANNEL_KEYED_RATE=1", "ONEBELL_CHANNEL_PLAIN_RATE=1", "ONEBELL_CHANNEL_PUSH_RATE=1",
+}
 
 // longMemory is how long dispatchers of a forgetful round remember everything, before their windows are changed.
 const longMemory = 5 * time.Second

@@ -119,7 +119,7 @@ func (pl *planner) fact(n int, s sort, at float64) {
 	case stale:
 		first.request.OccurredAt = first.request.OccurredAt.Add(-200 * time.Hour)
 	case expiring:
-		first.request.ExpiresAt = pl.now.Add(time.Duration(at*float64(chaosTime)) + between(pl.rnd, time.Second, 8*time.Second))
+		first.request.ExpiresAt = pl.now.Add(time.Duration(at*float64(chaosTime)) + between(pl.rnd, time.Second, 4*time.Second))
 	case waiting:
 		first.request.NotBefore = pl.now.Add(time.Duration(2+pl.rnd.IntN(15)) * time.Second)
 	case storm:
