@@ -43,6 +43,9 @@ func (f *actFlags) act() (intents.Act, error) {
 
 // withStore opens the store for one command, under a name by which others know that it is no dispatcher.
 func withStore(ctx context.Context, cfg Config, stderr *os.File, command string, do func(*pgstore.Store) error) error {
+	if err := checkSchema(ctx, cfg, newLogger(cfg, stderr)); err != nil {
+		return err
+	}
 	store, err := pgstore.Open(ctx, cfg.DatabaseURL.value, pgstore.Options{MaxConns: 2, ApplicationName: "onebell " + command, Log: newLogger(cfg, stderr)})
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -117,12 +118,14 @@ func (a *App) grace() time.Duration {
 }
 
 // checkSchema refuses a database that this binary cannot work on; migrating is a step of its own, not one of every start.
-func (a *App) checkSchema(ctx context.Context) error {
-	err := migrations.Check(ctx, a.cfg.DatabaseURL.value, a.log)
+func (a *App) checkSchema(ctx context.Context) error { return checkSchema(ctx, a.cfg, a.log) }
+
+func checkSchema(ctx context.Context, cfg Config, log *slog.Logger) error {
+	err := migrations.Check(ctx, cfg.DatabaseURL.value, log)
 	if err == nil || errors.Is(err, migrations.ErrOlder) || errors.Is(err, migrations.ErrNewer) || errors.Is(err, migrations.ErrServer) {
 		return err
 	}
-	return fmt.Errorf("the database at %s does not answer; check ONEBELL_DATABASE_URL: %w", hosts(a.cfg.DatabaseURL.value), err)
+	return fmt.Errorf("the database at %s does not answer; check ONEBELL_DATABASE_URL: %w", hosts(cfg.DatabaseURL.value), err)
 }
 
 func (a *App) openStore(ctx context.Context) (err error) {
@@ -182,17 +185,26 @@ func (a *App) startAdmin(ctx context.Context) error {
 	return nil
 }
 
-// recipientHashes returns the hashes under which a recipient may be stored: as given, and as each channel normalises it.
-func (a *App) recipientHashes(recipient string) [][]byte {
-	hashes := [][]byte{a.deriver.RecipientHash(recipient)}
+// recipientForms returns the forms in which a recipient may be stored: as given, and as each channel normalises it.
+func (a *App) recipientForms(recipient string) []string {
+	forms := []string{recipient}
 	for _, in := range a.cfg.instances {
 		e, ok := a.registry.Lookup(in.name)
 		if !ok {
 			continue
 		}
-		if normal, err := e.Channel.Validate(recipient, in.env.sample()); err == nil && normal != recipient {
-			hashes = append(hashes, a.deriver.RecipientHash(normal))
+		if normal, err := e.Channel.Validate(recipient, in.env.sample()); err == nil && !slices.Contains(forms, normal) {
+			forms = append(forms, normal)
 		}
+	}
+	return forms
+}
+
+// recipientHashes returns the hashes of those forms.
+func (a *App) recipientHashes(recipient string) [][]byte {
+	var hashes [][]byte
+	for _, form := range a.recipientForms(recipient) {
+		hashes = append(hashes, a.deriver.RecipientHash(form))
 	}
 	return hashes
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -26,8 +27,9 @@ func newErase(stderr *os.File) *cobra.Command {
 		Long: "Removes recipient, content and labels of every request for the recipient, and what providers wrote about them. Key, state, times and a keyed\n" +
 			"hash of the recipient stay: whether something was sent can still be answered, and a repeat is still known. What waits to be sent is left\n" +
 			"and named, unless --cancel-open; what is being sent is left to its sender. The audit keeps who did it and why, and the hash.\n\n" +
-			"Configure the channels as for serve: they say how an address is written in its normal form. Not reached are requests that still lie in the\n" +
-			"broker's stream, backups of the database, and what providers and recipients hold.",
+			"Configure the channels as for serve: they say how an address is written in its normal form. Give each other spelling in a run of its own.\n" +
+			"Not reached are requests that still lie in the broker's stream or are admitted while it runs (run it again), keys that a producer made of an\n" +
+			"address, backups of the database, logs, and what providers and recipients hold.",
 		Example: "  echo ada@example.org | onebell erase --recipient - --reason \"request 4711\" --dry-run\n" +
 			"  echo ada@example.org | onebell erase --recipient - --reason \"request 4711\" --cancel-open",
 		Args: noArgs,
@@ -40,9 +42,6 @@ func newErase(stderr *os.File) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if strings.Contains(act.Reason+act.Actor, address) {
-				return usagef("--reason and --actor stay in the audit; name the recipient in neither")
-			}
 			cfg, err := loadConfig(serveNeeds)
 			if err != nil {
 				return err
@@ -51,9 +50,12 @@ func newErase(stderr *os.File) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if app.names(act, address) {
+				return usagef("--reason and --actor stay in the audit; name the recipient in neither")
+			}
 			e := intents.Erasure{Act: act, Hashes: app.recipientHashes(address), CancelOpen: cancelOpen, DryRun: dryRun}
 			return withStore(cmd.Context(), cfg, stderr, "erase", func(s *pgstore.Store) error {
-				return erase(cmd.Context(), s, e, asJSON, cmd.OutOrStdout())
+				return app.erase(cmd.Context(), s, e, asJSON, cmd.OutOrStdout())
 			})
 		},
 	}
@@ -63,6 +65,12 @@ func newErase(stderr *os.File) *cobra.Command {
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be done, and do nothing")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
+}
+
+// names reports whether the act holds the recipient in any of its forms, in any letter case.
+func (a *App) names(act intents.Act, recipient string) bool {
+	kept := strings.ToLower(act.Reason + "\n" + act.Actor)
+	return slices.ContainsFunc(a.recipientForms(recipient), func(form string) bool { return strings.Contains(kept, strings.ToLower(form)) })
 }
 
 func readRecipient(given string, in io.Reader) (string, error) {
@@ -89,6 +97,7 @@ type erasedReport struct {
 	Cancelled []uuid.UUID      `json:"cancelled"`
 	Unknown   []uuid.UUID      `json:"unknown"`
 	Left      []unerasedIntent `json:"left"`
+	Foreign   []string         `json:"channels_not_configured"` // their normal form of the recipient is not known here
 }
 
 type unerasedIntent struct {
@@ -98,15 +107,15 @@ type unerasedIntent struct {
 }
 
 // errLeft says that an erasure is not complete.
-var errLeft = errors.New("some requests are still open and were left; run it again when they are settled, or with --cancel-open")
+var errLeft = errors.New("some requests are still open and were left; run it again when they are settled (--cancel-open ends those that wait)")
 
-func erase(ctx context.Context, s *pgstore.Store, e intents.Erasure, asJSON bool, out io.Writer) error {
+func (a *App) erase(ctx context.Context, s *pgstore.Store, e intents.Erasure, asJSON bool, out io.Writer) error {
 	done, err := s.Erase(ctx, e)
 	if err != nil {
 		return err
 	}
 	p := erasedReport{
-		DryRun: e.DryRun, Looked: done.Looked, Found: done.Found, Erased: done.Erased, Left: []unerasedIntent{},
+		DryRun: e.DryRun, Looked: done.Looked, Found: done.Found, Erased: done.Erased, Left: []unerasedIntent{}, Foreign: []string{},
 		Cancelled: append([]uuid.UUID{}, done.Cancelled...), Unknown: append([]uuid.UUID{}, done.Unknown...),
 	}
 	if done.Run != uuid.Nil {
@@ -114,6 +123,11 @@ func erase(ctx context.Context, s *pgstore.Store, e intents.Erasure, asJSON bool
 	}
 	for _, l := range done.Left {
 		p.Left = append(p.Left, unerasedIntent{l.ID, l.Channel, string(l.State)})
+	}
+	for _, name := range done.Channels {
+		if _, ok := a.registry.Lookup(name); !ok {
+			p.Foreign = append(p.Foreign, name)
+		}
 	}
 	if asJSON {
 		err = printJSON(out, p)
@@ -139,5 +153,8 @@ func (p erasedReport) print(out io.Writer) {
 	}
 	for _, l := range p.Left {
 		fmt.Fprintf(out, "left       %s  %s on %s\n", l.ID, l.State, l.Channel)
+	}
+	if len(p.Foreign) > 0 {
+		fmt.Fprintf(out, "not configured here: %s; requests there were found only if they name the recipient as you did\n", strings.Join(p.Foreign, ", "))
 	}
 }
