@@ -7,6 +7,7 @@ toolchain go1.27.3
 require (
 	code.dny.dev/ssrf v0.3.0
 	firebase.google.com/go/v4 v4.19.0
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/danielgtaylor/huma/v2 v2.37.2
 	github.com/emersion/go-smtp v0.25.1
 	github.com/google/go-cmp v0.7.0
