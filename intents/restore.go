@@ -26,6 +26,7 @@ type Relic struct {
 	UpdatedAt   time.Time
 	ClaimedAt   time.Time // zero: never
 	FirstUsedAt time.Time // zero: never
+	ReachedAt   time.Time // the first attempt on record that may have reached the provider; zero: none
 }
 
 // Restoration says what to make of a database that was restored from a backup: old truth. What it has as open may have been sent in the gap
@@ -78,6 +79,8 @@ func (r Relic) firstUse() time.Time {
 	switch {
 	case !r.FirstUsedAt.IsZero() && (r.Doubt || r.State == Sending):
 		return r.FirstUsedAt
+	case !r.ReachedAt.IsZero(): // a receiver may take note of a key that it puts off
+		return r.ReachedAt
 	case r.State == Pending && r.DueAt.After(r.UpdatedAt):
 		return r.DueAt
 	}

@@ -22,6 +22,7 @@ func TestD7WhatARestoredBackupHasAsOpen(t *testing.T) {
 		"replaceable, pending":         {Relic{State: Pending, Guarantee: channels.Replaceable, DueAt: hour(1), UpdatedAt: hour(-2)}, UnknownState, hour(1)},
 		"an unknown guarantee":         {Relic{State: Pending, Guarantee: "promised", DueAt: hour(1), UpdatedAt: backup}, UnknownState, hour(1)},
 		"keyed, pending":               {Relic{State: Pending, Guarantee: channels.Keyed, DueAt: hour(-1), UpdatedAt: hour(-1), FirstUsedAt: hour(-5)}, Pending, hour(-1)},
+		"keyed, pending, put off":      {Relic{State: Pending, Guarantee: channels.Keyed, DueAt: hour(-1), UpdatedAt: hour(-1), FirstUsedAt: hour(-2), ReachedAt: hour(-3)}, Pending, hour(-3)},
 		"keyed, pending in doubt":      {Relic{State: Pending, Guarantee: channels.Keyed, Doubt: true, DueAt: hour(-1), UpdatedAt: hour(-1), FirstUsedAt: hour(-5)}, Pending, hour(-5)},
 		"keyed, sending":               {Relic{State: Sending, Guarantee: channels.Keyed, UpdatedAt: backup, FirstUsedAt: hour(-1)}, Pending, hour(-1)},
 		"keyed, sending and replaced":  {Relic{State: Sending, Guarantee: channels.Keyed, Superseded: true, UpdatedAt: backup, FirstUsedAt: hour(-1)}, UnknownState, hour(-1)},

@@ -155,10 +155,10 @@ func restoreIdle(ctx context.Context, q queryer, vouched bool) (now, newest time
 func restoreOpen(ctx context.Context, tx pgx.Tx, after uuid.UUID) ([]intents.Relic, error) {
 	rows, _ := tx.Query(ctx, restoreOpenSQL, after, restoreBatch)
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (r intents.Relic, err error) {
-		var due, claimed, used *time.Time
+		var due, claimed, used, reached *time.Time
 		err = row.Scan(&r.ID, &r.Generation, &r.State, &r.Channel, &r.Guarantee, &r.Owner, &r.Doubt, &r.Accepted, &r.Superseded, &r.Marked,
-			&due, &r.UpdatedAt, &claimed, &used)
-		r.DueAt, r.ClaimedAt, r.FirstUsedAt = orZero(due), orZero(claimed), orZero(used)
+			&due, &r.UpdatedAt, &claimed, &used, &reached)
+		r.DueAt, r.ClaimedAt, r.FirstUsedAt, r.ReachedAt = orZero(due), orZero(claimed), orZero(used), orZero(reached)
 		return r, err
 	})
 }

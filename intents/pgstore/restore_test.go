@@ -119,6 +119,35 @@ func TestRestoreKeepsOffWhileDispatchersAreConnected(t *testing.T) {
 	}
 }
 
+// What somebody knows who worked on the lost database says nothing of the attempts that the gap swallowed, and a key that a receiver was shown
+// before the backup counts from then.
+func TestD7WhoComesLateToARestoredDatabase(t *testing.T) {
+	t.Parallel()
+	b := restoring(t)
+	b.admit(ask("l:flying", 0))
+	flying := b.claimOne("dead")
+	b.admit(ask("l:put-off", 0, keyed))
+	put := b.claimOne(me)
+	o := channels.OutcomeThrottled(0, "429", "too many")
+	b.settle(intents.Settlement{ID: put.ID, Generation: put.Generation, Owner: me, Transition: intents.Retry(o, 0, true), Outcome: o, Took: time.Millisecond})
+	shown := one[time.Time](b, `select started_at from attempts`)
+	b.exec(`update intents set updated_at = now() + interval '1 s' where id = $1`, put.ID)
+	b.restore(intents.Restoration{Stopped: true, Until: one[time.Time](b, `select now() + interval '1 minute'`)})
+	if i := b.wantState("l:put-off", 0, intents.Pending); !i.FirstUsedAt.Equal(shown) || i.Generation != put.Generation+1 {
+		t.Errorf("generation %d, its key in use since %v; want %d, %v", i.Generation, i.FirstUsedAt, put.Generation+1, shown)
+	}
+	if _, err := b.Witness(b.ctx, notSent(flying, "dead", 0)); err != nil {
+		t.Fatal(err)
+	}
+	if i := b.wantState("l:flying", 0, intents.UnknownState); i.Generation != flying.Generation+1 {
+		t.Errorf("generation %d, want %d", i.Generation, flying.Generation+1)
+	}
+	if _, err := b.Witness(b.ctx, succeeded(flying, "dead")); err != nil {
+		t.Fatal(err)
+	}
+	b.holds()
+}
+
 // What the agenda and the claim batches still hold of intents that are settled or purged hides nothing that is open.
 func TestD7RestoreMarksBehindPagesOfNothing(t *testing.T) {
 	t.Parallel()
