@@ -43,25 +43,30 @@ func broken() map[string]struct{ before, right, wrong []call } {
 	newest := intents.Claim{ID: other, Generation: 1, Identity: ask("k:0", 1).Identity}
 	return map[string]struct{ before, right, wrong []call }{
 		"a key is taken for new twice": {
-			[]call{accepted}, []call{admit(0, "a", intents.Verdict{Kind: intents.Duplicate, Intent: id, State: intents.Pending})},
+			[]call{accepted},
+			[]call{admit(0, "a", intents.Verdict{Kind: intents.Duplicate, Intent: id, State: intents.Pending})},
 			[]call{admit(0, "a", intents.Verdict{Kind: intents.Accepted, Intent: other})},
 		},
 		"a conflict is called a duplicate": {
-			[]call{accepted}, []call{admit(0, "b", intents.Verdict{Kind: intents.Conflict, Intent: id, State: intents.Pending})},
+			[]call{accepted},
+			[]call{admit(0, "b", intents.Verdict{Kind: intents.Conflict, Intent: id, State: intents.Pending})},
 			[]call{admit(0, "b", intents.Verdict{Kind: intents.Duplicate, Intent: id, State: intents.Pending})},
 		},
 		"a duplicate is another intent": {
-			[]call{accepted}, []call{admit(0, "a", intents.Verdict{Kind: intents.Duplicate, Intent: id, State: intents.Pending})},
+			[]call{accepted},
+			[]call{admit(0, "a", intents.Verdict{Kind: intents.Duplicate, Intent: id, State: intents.Pending})},
 			[]call{admit(0, "a", intents.Verdict{Kind: intents.Duplicate, Intent: other, State: intents.Pending})},
 		},
 		"one generation is claimed twice": {claimed, nil, []call{reach("claim", them, c(1))}},
 		"a lease is taken over early":     {claimed, []call{pass, reach("take over", them, taken)}, []call{reach("take over", them, taken)}},
 		"a late settlement is written": {
-			over, []call{settle(succeeded(c(1), me), intents.Settled{State: intents.Sending, Fenced: true})},
+			over,
+			[]call{settle(succeeded(c(1), me), intents.Settled{State: intents.Sending, Fenced: true})},
 			[]call{settle(succeeded(c(1), me), intents.Settled{State: intents.Succeeded})},
 		},
 		"a read is stale": {
-			done, []call{read(intents.Intent{State: intents.Succeeded, Generation: 1, Attempts: 1})},
+			done,
+			[]call{read(intents.Intent{State: intents.Succeeded, Generation: 1, Attempts: 1})},
 			[]call{read(intents.Intent{State: intents.Sending, Generation: 1, Owner: me})},
 		},
 		"what is done is claimed again":              {done, nil, []call{reach("claim", them, c(2))}},
